@@ -54,7 +54,7 @@ class AgentConfig(Section):
     """Where the limits that were found are kept until they are restored."""
     period_s: Annotated[float, Field(gt=0, le=60)] = 1.0
     """Time between two readings."""
-    patience_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """Silence of the agent after which its keeper restores the limits."""
     powercap: Path = POWERCAP
     cpufreq: Path = CPUFREQ
@@ -76,8 +76,8 @@ def load_agent_config(path: Path) -> AgentConfig:
     Raises: InputError naming the key that is wrong.
     """
     config = read_model(path, AgentConfig)
-    if config.patience_s < 3 * config.period_s:
-        raise InputError("patience_s is below three periods", where=path, hint=f"at least {3 * config.period_s:g}")
+    if config.timeout_s < 3 * config.period_s:
+        raise InputError("timeout_s is below three periods", where=path, hint=f"at least {3 * config.period_s:g}")
     broker = config.broker.model_copy(update=_anchored(config.broker, path.resolve().parent))
     return config.model_copy(update={**_anchored(config, path.resolve().parent), "broker": broker})
 

@@ -37,13 +37,13 @@ class Keeper:
 
     Attributes:
         folder: State folder of the agent.
-        patience_s: Silence after which the agent counts as dead.
+        timeout_s: Silence after which the agent counts as dead.
         owner: Name of this run of the agent, as ``Originals.owner``.
         restarts: How often a keeper had to be replaced.
     """
 
     folder: Path
-    patience_s: float
+    timeout_s: float
     owner: str = ""
     restarts: int = -1
     _process: subprocess.Popen[bytes] | None = None
@@ -75,29 +75,27 @@ class Keeper:
 
     def _start(self) -> None:
         self.restarts += 1
-        self._process = start_keeper(self.folder, self.patience_s, self.owner, subprocess.PIPE)
+        self._process = start_keeper(self.folder, self.timeout_s, self.owner, subprocess.PIPE)
 
 
-def start_keeper(
-    folder: Path, patience_s: float, owner: str, pipe: int = subprocess.DEVNULL
-) -> subprocess.Popen[bytes]:
+def start_keeper(folder: Path, timeout_s: float, owner: str, pipe: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """Start a keeper; without a ``pipe`` it waits for the end of the lease from the beginning."""
-    argv = [sys.executable, "-m", "wattqueue_agent.keeper", str(folder), str(patience_s), owner]
+    argv = [sys.executable, "-m", "wattqueue_agent.keeper", str(folder), str(timeout_s), owner]
     return subprocess.Popen(argv, stdin=pipe, bufsize=0, start_new_session=True)
 
 
-def main(folder: Path, patience_s: float, owner: str) -> int:
+def main(folder: Path, timeout_s: float, owner: str) -> int:
     """Watch the pipe until the agent ends; returns 1 where a limit could not be restored."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever ends the agent with its group needs this process most
-    pipe, wait_s = [0], patience_s
+    pipe, wait_s = [0], timeout_s
     while True:
         if select.select(pipe, [], [], wait_s)[0]:
             word = os.read(0, 4096)
             if word.endswith(b"q"):
                 return 0
             if word:
-                wait_s = patience_s
+                wait_s = timeout_s
                 continue
             pipe = []  # killed: nothing will come any more
         held = read_lease(folder)

@@ -31,7 +31,7 @@ def run_agent(config: AgentConfig, steps: int = 0) -> None:
     """
     with only_agent(config.state_dir):
         agent = new_agent(config)
-        keeper = Keeper(config.state_dir, config.patience_s, agent.instance)
+        keeper = Keeper(config.state_dir, config.timeout_s, agent.instance)
         connection = Connection(config.broker, config.node, f"desired/{config.node}")
         connection.open()
         try:

@@ -171,7 +171,7 @@ def test_caps_and_scores_in_a_notebook(table: Path) -> None:
     caps = wq.whatif(table, nodes=12, node_watts="60:200", estimator="history-max", cap="50%,70%", workers=1)
     assert caps._repr_html_().count("<table") == 1
     assert "70%" in caps._repr_html_()
-    assert caps.payers.height > 0
+    assert caps.delayed_users.height > 0
     scores = wq.predict(table)
     assert "history-mean" in scores._repr_html_()
     assert ">MAPE<" in scores._repr_html_()

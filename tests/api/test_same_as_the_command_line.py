@@ -75,7 +75,7 @@ def test_whatif(table: Path, tmp_path: Path, line: Line) -> None:
         table, nodes=12, node_watts="60:200", estimator="history-max", cap="50%,70%", risk="5%", workers=1
     )
     found.save(tmp_path / "api")
-    for name in ("whatif.csv", "payers.csv", "whatif.json", "report.html"):
+    for name in ("whatif.csv", "delayed_users.csv", "whatif.json", "report.html"):
         assert (tmp_path / "api" / name).read_bytes() == (tmp_path / "line" / name).read_bytes(), name
     assert found.frame["cap"].to_list() == ["none", "50%", "70%"]
     assert found.lowest_safe_cap == found.conclusions[0]["lowest_safe_cap"]

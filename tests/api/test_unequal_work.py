@@ -98,7 +98,7 @@ def what_if(runs: dict[str, RunResult], _: Path) -> str:
     made = wq.whatif(jobs, nodes=8, node_watts="100:200", cap="65%", estimator="oracle-mean", workers=1)
     assert "does not hold" in str(made.shown.text[2])
     assert all(row.get("extra_wait_s_mean") is None for row in made.rows)
-    assert made.payer_rows == ()
+    assert made.delayed_user_rows == ()
     lines = [" ".join(row) for table in made.shown.text if isinstance(table, Table) for row in table.rows]
     said = [line for line in made.shown.text if isinstance(line, str)]
     return "\n".join([*lines, *said, body_of(made.files["report.html"]), repr(made), made._repr_html_()])

@@ -110,7 +110,7 @@ def test_every_number_of_every_model_has_bounds() -> None:
 
 
 NONSENSE: tuple[tuple[type[BaseModel], dict[str, Any], str], ...] = (
-    (AgentConfig, {"patience_s": 9e18}, "patience_s"),
+    (AgentConfig, {"timeout_s": 9e18}, "timeout_s"),
     (LiveConfig, {"starts_a_cycle": 10**18}, "starts_a_cycle"),
     (LiveConfig, {"period_s": math.inf}, "period_s"),
     (ValuesMap, {"type": "PRICE", "values": [math.inf]}, "values"),

@@ -192,7 +192,7 @@ def test_every_write_of_a_controller_passes_the_bound(module: Module) -> None:
     wrong = [
         module.at(node)
         for node, name in module.calls()
-        if name.endswith(("cluster.apply", ".apply_together")) or name.rpartition(".")[2] == "one_by_one"
+        if name.endswith(("cluster.apply", ".apply_batch")) or name.rpartition(".")[2] == "apply_each"
     ]
     assert not wrong
 

@@ -26,7 +26,7 @@ TWINS: dict[str, dict[str, str]] = {
         "loop": "run next_time advance complete arrive signal control decide_pass next_pass apply_starts log_is_full "
         "batch_size",
         "nodes": "timer_events",
-        "search": "first_from",
+        "first_match": "first_from",
     },
     "simulator.Simulator.schedule": {
         "schedule": "schedule schedule_once",
@@ -78,7 +78,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.base_fits": {"drains": "base_uw_in base_fits", "ledger": "available_with change_base"},
     "simulator.Simulator.queued_entries": {
         "entries": "entry_partition enqueue enqueue_job",
-        "lists": "list_queue list_running",
+        "view_lists": "list_queue list_running",
     },
     "simulator.Simulator.net": {
         "entries": "row_of unit_uw net_watt equal_net ready_units least_net units_differ",
@@ -144,9 +144,9 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.write_step": {"power": "write_power"},
     "simulator.Simulator.change_truth": {"speed": "change_truth move_end", "power": "draw"},
     "simulator.Simulator.change_expectation": {"speed": "expect_speed expected_factor"},
-    "simulator.Simulator.settle": {
+    "simulator.Simulator.apply_speeds": {
         "domains": "list_changed list_job clear_list",
-        "speed": "settle refresh_listed change_speed",
+        "speed": "apply_speeds refresh_listed change_speed",
     },
     "simulator.Simulator.begin": {"speed": "begin_in_domains"},
     "simulator.Simulator.act": {
@@ -159,14 +159,14 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.holds_starts": {"entries": "holds_starts"},
     "simulator.Simulator.suspend": {"actions": "suspend", "parking": "suspend_job"},
     "simulator.Simulator.resume": {"actions": "resume", "parking": "resume_job"},
-    "simulator.Simulator.keep": {"parking": "keep_work"},
-    "simulator.Simulator.fits_ahead": {"ahead": "look_ahead fits_ahead take_ahead"},
-    "simulator.Simulator.ahead_net": {"ahead": "starting_ahead"},
-    "simulator.Simulator.slowed_net": {"ahead": "running_ahead"},
-    "simulator.Simulator.held_back": {"ahead": "is_held_back"},
-    "simulator.Simulator.drawn": {"ramp": "counted_uw"},
-    "simulator.Simulator.begin_rise": {"ramp": "begin_ramp"},
-    "simulator.Simulator.end_rise": {"ramp": "climb note_rise"},
+    "simulator.Simulator.keep": {"parking": "store_work"},
+    "simulator.Simulator.fits_ahead": {"target_lookahead": "look_ahead fits_ahead take_ahead"},
+    "simulator.Simulator.ahead_net": {"target_lookahead": "starting_ahead"},
+    "simulator.Simulator.slowed_net": {"target_lookahead": "running_ahead"},
+    "simulator.Simulator.held_back": {"target_lookahead": "is_held_back"},
+    "simulator.Simulator.drawn": {"ledger_ramp": "counted_uw"},
+    "simulator.Simulator.begin_rise": {"ledger_ramp": "begin_ramp"},
+    "simulator.Simulator.end_rise": {"ledger_ramp": "climb note_rise"},
     "simulator.Simulator.stop_drained": {"drains": "end_drains stop_if_idle"},
     "simulator.Simulator.node_event": {"nodes": "node_events fail_node", "drains": "node_state change_node job_on"},
     "simulator.Simulator.node_state_uw": {"drains": "node_uw_in"},
@@ -190,7 +190,7 @@ TWINS: dict[str, dict[str, str]] = {
     "placement.run_length": {"bits": "run_length"},
     "placement.mask": {"bits": "mask"},
     "placement.FreeUnits.unit_partition": {"placement": "unit_partition"},
-    "placement.FreeUnits.take_units": {"placement": "next_word take_units", "taking": "add_run note_empty"},
+    "placement.FreeUnits.take_units": {"placement": "next_word take_units", "unit_allocation": "add_run note_empty"},
     "placement.FreeUnits.give_units": {"placement": "give_units look_from give_interval"},
     "placement.FreeUnits.unit_is_free": {"placement": "unit_is_free"},
     "placement.FreeUnits.withhold_unit": {"placement": "withhold_unit take_interval"},

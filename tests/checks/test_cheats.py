@@ -134,7 +134,7 @@ def test_no_more_work_is_kept_than_was_done_up_to_a_checkpoint() -> None:
     control.period_s, control.events = 0.0, frozenset({"arrival"})
     control.act = lambda view: [Requeue("1", 1e9)] if view.now_s == 250.0 else []  # type: ignore[method-assign]
     done = simulate(jobs, NODES, load_policy("easy", controls=[control]))
-    assert done.kept_s.tolist() == [200.0, 0.0]
+    assert done.checkpointed_s.tolist() == [200.0, 0.0]
 
 
 class Negative(Answering):

@@ -38,7 +38,7 @@ def outputs(jobs: Jobs, policy: Any, target: LoadTarget) -> RunOutputs:
     simulation = Simulation(jobs, MACHINE, policy, Cap.none(), truth, NodeEvents.none(), targets=LoadTargets.of(target))
     simulation.go()
     done = simulation.result()
-    return outputs_of(simulation, done.schedule, done.power, done.kept_s)
+    return outputs_of(simulation, done.schedule, done.power, done.checkpointed_s)
 
 
 def without_consent(run: RunOutputs) -> RunOutputs:
@@ -75,7 +75,7 @@ def test_random_worlds_have_none(seed: int) -> None:
     simulation = world.simulation(controls=(Scripted(script, 7.0),))
     simulation.go()
     done = simulation.result()
-    assert consent_violations(outputs_of(simulation, done.schedule, done.power, done.kept_s)) == []
+    assert consent_violations(outputs_of(simulation, done.schedule, done.power, done.checkpointed_s)) == []
 
 
 SENSED = replace(MACHINE, sensor=PowerSensor(5.0, 5.0))
@@ -96,7 +96,7 @@ def test_a_job_that_runs_under_a_limit_of_a_target_is_found(
     simulation = Simulation(jobs, SENSED, policy, Cap.none(), truth, NodeEvents.none(), targets=targets)
     simulation.go()
     done = simulation.result()
-    run = outputs_of(simulation, done.schedule, done.power, done.kept_s)
+    run = outputs_of(simulation, done.schedule, done.power, done.checkpointed_s)
     assert [one.job for one in consent_violations(run)] == ([] if lifts else ["2"])
 
 

@@ -56,7 +56,7 @@ ACCEPTANCE = (
 )
 AGENT = (
     'node = "n1"\nstate_dir = "agent"\npowercap = "powercap"\ncpufreq = "cpufreq"\ngpus = false\nperiod_s = 1.0\n'
-    'patience_s = 10.0\n[broker]\nhost = "localhost"\nport = 1\n'
+    'timeout_s = 10.0\n[broker]\nhost = "localhost"\nport = 1\n'
     '[[allow]]\nlimit = "package-*"\nlow = 50.0\nhigh = 200.0\n'
 )
 ORIGINALS = json.dumps(

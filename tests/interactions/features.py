@@ -110,7 +110,7 @@ CONTROLS = [
     Feature("control suspends", "controls", to.scripted(to.suspend_some),
             count.at(lambda now: bool(now.parked.any())), "instants with suspended jobs"),
     Feature("control requeues, work kept", "controls", to.requeues,
-            lambda seen: int((seen.trace.run.kept_s > 0).sum()), "jobs that kept work over a requeue"),
+            lambda seen: int((seen.trace.run.checkpointed_s > 0).sum()), "jobs that kept work over a requeue"),
     Feature("control changes frequencies", "controls", to.scripted(to.change_frequencies),
             count.changes(count.changed_option), "running jobs whose frequency changes"),
     Feature("control limits domains", "controls", to.scripted(to.limit_domains, 15.0),

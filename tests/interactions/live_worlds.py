@@ -92,7 +92,7 @@ class Place:
     def build(self) -> Controller:
         tracks = self.ledger in ("measured", "in-flight")
         needs = bool(self.telemetry) or tracks or (isinstance(self.ledger, dict) and self.ledger["part"] == "adaptive")
-        rules = Rules(mode="control", write_priority=False, track_running=tracks, settle_s=3.0, margin=0.0)
+        rules = Rules(mode="control", write_priority=False, track_running=tracks, warm_up_s=3.0, margin=0.0)
         return make_controller(
             self.slurm, self.folder, lambda: self.slurm.now_s, cap=Cap.constant(self.cap_w),
             policy=load_policy(self.row, ledger=self.ledger), rules=rules, targets=self.source,

@@ -16,18 +16,18 @@ from tests.policy.test_decide import by_snapshot
 from tests.sim.test_against_twin import random_script, run_both
 from tests.sim.workloads import random_world
 from wattqueue.errors import EngineError
-from wattqueue.kernels import actions, codes, lists, loop, schedule, snapshot, state
+from wattqueue.kernels import actions, codes, loop, schedule, snapshot, state, view_lists
 from wattqueue.kernels._numba.addresses import addresses_of
 from wattqueue.kernels.arrays import lengthened
-from wattqueue.kernels.bound import bind
+from wattqueue.kernels.bound_entries import bind
 from wattqueue.kernels.heap import new_heap
-from wattqueue.kernels.lists import RunningList
 from wattqueue.kernels.mode import MODE
 from wattqueue.kernels.placement import new_held
+from wattqueue.kernels.view_lists import RunningList
 
 
 def entries() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for module in (actions, lists, loop, schedule, snapshot):
+    for module in (actions, loop, schedule, snapshot, view_lists):
         yield from ((name, value) for name, value in vars(module).items() if hasattr(value, "dispatcher"))
 
 

@@ -253,8 +253,8 @@ def create_late(lab: SlurmLab) -> None:
     lab.run(["scontrol", "create", f"PartitionName={LATE}", *options], check=False)
 
 
-def drain(site: Site, patience_s: float, look: Callable[[], None]) -> list[str]:
-    """Wait until the queue is empty. What makes no progress for ``patience_s`` is cancelled; returns its rows.
+def drain(site: Site, timeout_s: float, look: Callable[[], None]) -> list[str]:
+    """Wait until the queue is empty. What makes no progress for ``timeout_s`` is cancelled; returns its rows.
 
     Jobs that their users or an administrator hold, or that fit no partition, never end by themselves. Components of
     a heterogeneous job whose leader a crash took stay: Slurm cannot cancel them, and would plan nodes for them for
@@ -276,7 +276,7 @@ def drain(site: Site, patience_s: float, look: Callable[[], None]) -> list[str]:
         states = "".join(sorted("|".join(row.split("|")[i] for i in (0, 2)) for row in rows.splitlines()))
         if states != left:
             left, since = states, time.monotonic()
-        elif time.monotonic() - since > patience_s:
+        elif time.monotonic() - since > timeout_s:
             # By number, which ends an array as one job. After a crash slurmctld may list a task and not know its
             # number: what is left of an earlier try is cancelled by name.
             lab.run(

@@ -13,7 +13,7 @@ NOW_S = 1_800_000_000.0
 
 
 class BigSlurm:
-    """Answers the four reading commands with prepared text; counts what is asked, takes no write."""
+    """InstantResult the four reading commands with prepared text; counts what is asked, takes no write."""
 
     def __init__(
         self, queued: int, nodes: int, running: int, seed: int = 1, *, running_w: int = 20, comment: str = ""

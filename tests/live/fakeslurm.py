@@ -36,7 +36,7 @@ from wattqueue.live.cluster import (
     Snapshot,
     StopJob,
     Write,
-    one_by_one,
+    apply_each,
 )
 from wattqueue.live.draining import FOREIGN
 from wattqueue.live.site import NOTHING, SiteConstraints
@@ -311,9 +311,9 @@ class FakeSlurm:
         if fault == "lost":
             raise ClusterError(f"{write.kind} {write.target}: {UNANSWERED}, and carried out")
 
-    def apply_together(self, writes: Sequence[Write]) -> list[str]:
+    def apply_batch(self, writes: Sequence[Write]) -> list[str]:
         """One after the other: each may have a fault."""
-        return one_by_one(self, writes)
+        return apply_each(self, writes)
 
     def check(self) -> Sequence[Finding]:
         """Whatever the test says is installed."""

@@ -53,9 +53,9 @@ def _processes() -> Iterator[tuple[int, str, set[bytes]]]:
             yield int(entry.name), state, set(environ)
 
 
-def end_all(value: str, patience_s: float = 60.0) -> list[int]:
+def end_all(value: str, timeout_s: float = 60.0) -> list[int]:
     """Kill every marked process, again and again until none is left; returns what would not go."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while left := marked(value):
         for pid in left:
             try:

@@ -207,7 +207,7 @@ def compare_submissions(
     return found, accepted
 
 
-def never_start(lab: SlurmLab, requests: Sequence[str], patience_s: float = 6.0) -> list[bool]:
+def never_start(lab: SlurmLab, requests: Sequence[str], timeout_s: float = 6.0) -> list[bool]:
     """Which of these requests a Slurm without the script never starts: nobody holds them, and no node is drained."""
     if not requests:
         return []
@@ -215,7 +215,7 @@ def never_start(lab: SlurmLab, requests: Sequence[str], patience_s: float = 6.0)
     plain = [[word for word in shlex.split(one) if word != "-H" and "--begin" not in word] for one in requests]
     said = answers(lab, submissions(plain))
     since, left = time.monotonic(), -1
-    while time.monotonic() - since < patience_s:
+    while time.monotonic() - since < timeout_s:
         states = dict(row[:2] for row in lab.jobs(fields="%A|%T"))
         if left != (left := sum(state in LIVE for state in states.values())):
             since = time.monotonic()

@@ -26,7 +26,7 @@ def recorded(name: str) -> str:
 
 @dataclass
 class Recorded:
-    """Answers the reading commands from ``texts``, which tests may change; every other command succeeds.
+    """InstantResult the reading commands from ``texts``, which tests may change; every other command succeeds.
 
     ``fault`` is asked before each command and may have it hang, fail, print garbage or be cut short.
     """

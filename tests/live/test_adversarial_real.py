@@ -186,7 +186,7 @@ def keep(site: Site) -> None:
     sys.stderr.write(f"logs and audit of the lab: {kept}\n")
 
 
-def check_fight(site: Site, seconds: float, kills: int, seed: int, record_property: Record, patience_s: float) -> None:
+def check_fight(site: Site, seconds: float, kills: int, seed: int, record_property: Record, timeout_s: float) -> None:
     """Submissions, changes by users and administrators, and kills for so long; then everything left ends.
 
     Asserted: no poll saw running jobs that could draw more than the pool; every job that was durable at each crash
@@ -218,7 +218,7 @@ def check_fight(site: Site, seconds: float, kills: int, seed: int, record_proper
                 outcomes.look()
                 next_look = now + LOOK_S
         site.wait_up()
-        cancelled = drain(site, patience_s, outcomes.look)
+        cancelled = drain(site, timeout_s, outcomes.look)
     outcomes.look()
     lost = forgotten((site.root / "log/slurmctld.log").read_text(), killer.crashes)
     durable = [name for name, (job, _) in adversary.accepted.items() if job not in lost]

@@ -22,7 +22,7 @@ ROW = """
 [checked]
 source = "a test"
 estimator = "{estimator}"
-controls = [{{ part = "app-check", settle_s = 20.0, period_s = 5.0 }}]
+controls = [{{ part = "app-check", warm_up_s = 20.0, period_s = 5.0 }}]
 """
 
 

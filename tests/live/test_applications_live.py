@@ -79,7 +79,7 @@ def test_a_site_that_runs_predicts_better(site: Applications, tmp_path: Path) ->
     slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
     policy = site.into(load_policy("easy+estimator=ear+order=best-only"))
     rules = Rules(
-        mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1e9, margin=0.0
+        mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, warm_up_s=1e9, margin=0.0
     )
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2400.0), policy=policy, rules=rules,

@@ -23,7 +23,7 @@ from wattqueue.live.recordings.recording import Recorder
 from wattqueue.live.recordings.replay import replay
 from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
 from wattqueue.live.state.database import open_state
-from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
+from wattqueue.live.state.memory import ControllerState, Refused, ReleasedJob
 from wattqueue.live.state.tables import AUDIT
 from wattqueue.model.signals import Cap
 from wattqueue.store.database import open_database
@@ -40,7 +40,7 @@ def filled(path: Path, key: bytes = b"", head: Path | None = None) -> Audit:
     times = iter(range(1000, 2000))
     audit = Audit(open_state(path), "controller", lambda: float(next(times)), key, head)
     for _ in range(4):
-        audit.settle([(number, "done") for number in audit.intend([WRITE])])
+        audit.record_outcomes([(number, "done") for number in audit.intend([WRITE])])
     return audit
 
 
@@ -150,19 +150,19 @@ def test_a_log_is_not_made_by_reading_it(tmp_path: Path) -> None:
 
 
 def test_memory_survives_a_restart(tmp_path: Path) -> None:
-    memory = Memory(open_state(tmp_path / "m.db"))
+    memory = ControllerState(open_state(tmp_path / "m.db"))
     key, other = JobKey("1", 5.0), JobKey("1", 9.0)
     memory.place(
         [ReleasedJob(key, 6.0, "p1", 2, 300, 420.0, 600.0, "n1"), ReleasedJob(other, 9.0, "p1", 0, 1, 1.0, 1.0)]
     )
     memory.refuse(Refused(other, 99.0, 2, "Licenses"))
     memory.requeued(key, 3.0)
-    again = Memory(open_state(tmp_path / "m.db"))
+    again = ControllerState(open_state(tmp_path / "m.db"))
     assert again.placed == {key: ReleasedJob(key, 6.0, "p1", 2, 300, 420.0, 600.0, "n1")}
     assert again.refused == {other: Refused(other, 99.0, 2, "Licenses")}
     assert again.origin == {key: 3.0}
     again.forget([key, other])
-    empty = Memory(open_state(tmp_path / "m.db"))
+    empty = ControllerState(open_state(tmp_path / "m.db"))
     assert (empty.placed, empty.refused, empty.origin) == ({}, {}, {})
 
 
@@ -240,7 +240,7 @@ def _write_rows(path: Path, head: Path, batch: int, stop: Any) -> None:
     """Write and remove rows until told to stop."""
     audit = Audit(open_state(path), "controller", time.time, b"", head)
     while not stop.is_set():
-        audit.settle([(number, "done") for number in audit.intend([WRITE] * batch)])
+        audit.record_outcomes([(number, "done") for number in audit.intend([WRITE] * batch)])
         audit.prune(0.3 / 86400.0)
         time.sleep(0.001)
 

@@ -33,7 +33,7 @@ class Notes:
         """Number the writes."""
         return list(range(len(writes)))
 
-    def settle(self, outcomes: Sequence[tuple[int, str]]) -> None:
+    def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
         """Take outcomes."""
 
 

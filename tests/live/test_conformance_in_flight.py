@@ -129,7 +129,7 @@ def followed(driven_by: Driven, tmp_path: Path) -> Followed:
     folder = tmp_path / "counters"
     folder.mkdir()
     source = PmCounters({name: folder / name for name in driven_by.nodes}, resolution_w=1e4)  # watts of the test
-    rules = Rules("control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1.0, margin=0.0)
+    rules = Rules("control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, warm_up_s=1.0, margin=0.0)
     controller = make_controller(
         driven_by.cluster, tmp_path, driven_by.clock, cap=Cap.constant(8 * IDLE_W + TOTAL_W), rules=rules,
         sources=(source,), policy=policy(), record=True,

@@ -122,7 +122,7 @@ def driven_by(request: pytest.FixtureRequest) -> Iterator[Driven]:
 def test_jobs_are_stopped_counted_for_nothing_and_continue_by_one_call_each(driven_by: Driven) -> None:
     rows = driven_by.running(3)
     names, nodes = names_of(rows), [row.node_names for row in rows]
-    apply = driven_by.cluster.apply_together
+    apply = driven_by.cluster.apply_batch
     assert apply([stop(row) for row in rows]) == [""] * 3
     still = driven_by.wait(names, "stopped")
     assert driven_by.used_w() == 3 * NET_W, "a stop alone frees no watts"
@@ -146,17 +146,17 @@ def test_a_job_that_waits_by_now_is_left_out_and_keeps_no_other_waiting(driven_b
     first, last = driven_by.running(2)
     (waits,) = driven_by.wait([driven_by.submit(True)], "pending")
     gone = waits._replace(key=waits.key._replace(name="999"))
-    assert driven_by.cluster.apply_together([stop(row) for row in (first, waits, last)]) == [""] * 3
+    assert driven_by.cluster.apply_batch([stop(row) for row in (first, waits, last)]) == [""] * 3
     still = driven_by.wait(names_of([first, last]), "stopped")
     assert driven_by.rows([waits.key.name])[0].state == "pending"
-    errors = driven_by.cluster.apply_together([go_on(row) for row in (still[0], gone, waits, still[1])])
+    errors = driven_by.cluster.apply_batch([go_on(row) for row in (still[0], gone, waits, still[1])])
     assert [bool(error) for error in errors] == [False, True, False, False]
     driven_by.wait(names_of([first, last]), "running")
 
 
 def test_a_requeued_job_waits_held_and_gives_its_node_and_watts_back(driven_by: Driven) -> None:
     keeps, stays = driven_by.running(2)
-    assert driven_by.cluster.apply_together([stop(stays)]) == [""]
+    assert driven_by.cluster.apply_batch([stop(stays)]) == [""]
     driven_by.cluster.apply(RequeueJob(keeps.target, keeps.state, "pending", key=keeps.key))
     (row,) = driven_by.wait([keeps.key.name], "pending")
     assert row.held

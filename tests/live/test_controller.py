@@ -492,7 +492,7 @@ class Meter:
 
 
 TRACKED = Rules(
-    mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=5.0, margin=0.0
+    mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, warm_up_s=5.0, margin=0.0
 )
 
 

@@ -16,7 +16,7 @@ from wattqueue.live.decision import NO_POWER_RIGHT
 from wattqueue.live.planner import Rules
 from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.restore import Restorer
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
@@ -114,7 +114,7 @@ def test_without_a_controller_drained_nodes_come_back_when_the_target_is_over(sl
     drained = set(slurm.drained)
     assert {slurm.node_state(name) for name in drained} == {"off"}
     restorer, settings = (
-        Restorer(Memory(controller.audit.engine)),
+        Restorer(ControllerState(controller.audit.engine)),
         ReleaseSettings(controller.run_dir.folder, away_s=0.5),
     )
     assert release_all(settings, slurm, now_s=slurm.now_s, restorer=restorer).restored == 0
@@ -122,4 +122,4 @@ def test_without_a_controller_drained_nodes_come_back_when_the_target_is_over(sl
     assert release_all(settings, slurm, now_s=slurm.now_s, restorer=restorer).restored == len(drained)
     slurm.step(5.0)
     assert {slurm.node_state(name) for name in drained} == {"idle"}
-    assert Memory(controller.audit.engine).drained == {}
+    assert ControllerState(controller.audit.engine).drained == {}

@@ -181,7 +181,7 @@ def test_an_estimator_is_taught_before_it_is_asked_in_both_worlds(tmp_path: Path
     simulate(Jobs.build([0.0, 10.0], [1, 1], [10.0, 10.0]), MACHINE, policy_with(simulated))
     assert simulated.heard == [("predict", 2), ("predict_rows", 1), ("learn", 1), ("predict_rows", 1)]
     part = Online(full(150.0))
-    tracked = Rules(mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1.0)
+    tracked = Rules(mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, warm_up_s=1.0)
     slurm = FakeSlurm(NODES, 1600)
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=ROOMY, machine=MACHINE, policy=policy_with(part), rules=tracked,

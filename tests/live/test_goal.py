@@ -22,7 +22,7 @@ class Notes:
         self.rows += [("intend", write.kind) for write in writes]
         return list(range(len(self.rows) - len(writes), len(self.rows)))
 
-    def settle(self, outcomes: Sequence[tuple[int, str]]) -> None:
+    def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
         self.rows += [("settle", outcome) for _, outcome in outcomes]
 
 

@@ -27,7 +27,7 @@ JOB = JobRequest(JobKey("7", 90.0), "u1", "", "p1", 2, 900.0)
 
 def followed(*rounds: tuple[float, float, str], start_s: float = 100.0) -> CountedPower:
     """What a job on two nodes counts, predicted at 200 W each (100 W idle), after samples (time, watts, label)."""
-    tracker = Tracker(settle_s=60.0, margin=0.5, ledger=LEDGER)
+    tracker = Tracker(warm_up_s=60.0, margin=0.5, ledger=LEDGER)
     for taken_s, watts, label in rounds:
         power = [NodePower(watts, label, taken_s, "meter")] * 2  # type: ignore[arg-type]
         tracker.observe(JOB, start_s, 200.0, power, taken_s)
@@ -61,7 +61,7 @@ def test_a_missing_sample_leaves_what_was_known() -> None:
 
 
 def test_samples_during_a_pause_are_left_out() -> None:
-    tracker = Tracker(settle_s=5.0, margin=0.0, ledger=LEDGER)
+    tracker = Tracker(warm_up_s=5.0, margin=0.0, ledger=LEDGER)
     power = [NodePower(200.0, "measured", 110.0, "meter")] * 2
     tracker.observe(JOB, 100.0, 200.0, power, 110.0)
     tracker.pause(JOB.key, 500.0)

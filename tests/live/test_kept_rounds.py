@@ -90,7 +90,7 @@ def test_placements_that_are_kept_follow_the_clock_as_fresh_ones_do(tmp_path: Pa
             held = np.array(now.holding, np.int64)
             columns = [getattr(jobs, name)[held].tolist() for name in ("part", "units", "intervals", "end_s")]
             looks.append((now.holding, now.taken, now.withheld, columns))
-            planner.settled = ([], [], frozenset(), frozenset())
+            planner.occupied = ([], [], frozenset(), frozenset())
             jobs.placed_row[:] = None
         assert looks[0] == looks[1]
         ends = zip(jobs.end_s[held].tolist(), jobs.rows(held), strict=True)

@@ -20,7 +20,7 @@ from wattqueue.live.cluster import Node
 from wattqueue.live.decision import require_live
 from wattqueue.live.features.ledger_meter import GAP_S, LedgerMeter, Metered, drawn_w
 from wattqueue.live.state.database import open_state
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Layout
 from wattqueue.model.signals import Cap
@@ -38,7 +38,7 @@ def node(name: str, partition: str) -> Node:
 
 
 def meter_of(folder: Path, **options: Any) -> LedgerMeter:
-    return LedgerMeter(Adaptive(**{**QUICK, **options}), Memory(open_state(folder / "live.db")))
+    return LedgerMeter(Adaptive(**{**QUICK, **options}), ControllerState(open_state(folder / "live.db")))
 
 
 def seen(drawn: float, counted: tuple[int, ...] = (100, 300), *, cap: float = 500.0, known: bool = True) -> Metered:

@@ -24,7 +24,7 @@ MEASURED = load_policy("easy", ledger="measured")
 
 def figure(*samples: tuple[float, str, float]) -> CountedPower:
     """What a job on two nodes that started at 100 s counts after a round's samples (watts, label, time taken)."""
-    tracker = Tracker(settle_s=10.0, margin=0.0)
+    tracker = Tracker(warm_up_s=10.0, margin=0.0)
     job = JobRequest(JobKey("7", 90.0), "u1", "", "p1", len(samples), 900.0)
     power = [NodePower(watts, label, taken_s, "meter") for watts, label, taken_s in samples]  # type: ignore[arg-type]
     tracker.observe(job, 100.0, 200.0, power, 105.0)
@@ -46,7 +46,7 @@ def test_a_missing_or_stale_sample_counts_as_the_most() -> None:
 
 def test_samples_after_the_start_count() -> None:
     assert figure((210.0, "measured", 104.0), (220.0, "measured", 104.0)).net_w == 230
-    # a licence comes down only after settle_s, and until then its watts are counted
+    # a licence comes down only after warm_up_s, and until then its watts are counted
     assert figure((180.0, "measured", 104.0), (180.0, "measured", 104.0)) == CountedPower(200, 200, "measured")
 
 

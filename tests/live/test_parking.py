@@ -20,12 +20,12 @@ from wattqueue.live.controller import Controller
 from wattqueue.live.features.consent import CONSENT, NO_CONSENT, SiteDefaults
 from wattqueue.live.features.load_targets import consenting_w
 from wattqueue.live.parking import AGAIN_S
-from wattqueue.live.recordings.recording import asked_of
+from wattqueue.live.recordings.recording import inputs_of
 from wattqueue.live.recordings.replay import replay
 from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.restore import CLOSE_S, Restorer
 from wattqueue.live.state.audit import rows_of, verify
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
@@ -349,7 +349,7 @@ def test_recorded_rounds_are_decided_alike_and_show_consent(place: Place) -> Non
     kinds = {action[0] for _, recorded, _ in decisions for action in json.loads(recorded)["actions"]}
     assert kinds == {"Suspend", "Resume"}
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    views = [asked_of(line, None).view for line in lines if "view" in line]
+    views = [inputs_of(line, None).view for line in lines if "view" in line]
     consent = views[-1].jobs.consent
     assert consent is not None
     assert consent.given.all()
@@ -376,12 +376,15 @@ def test_without_a_controller_parked_jobs_continue_when_the_target_is_over(place
     place.rounds(3)
     settings = ReleaseSettings(place.controller.run_dir.folder, away_s=0.5)
     waits = release_all(
-        settings, place.slurm, now_s=place.slurm.now_s, restorer=Restorer(Memory(place.controller.audit.engine))
+        settings,
+        place.slurm,
+        now_s=place.slurm.now_s,
+        restorer=Restorer(ControllerState(place.controller.audit.engine)),
     )
     assert (waits.restored, soon.stopped_s >= 0, long.stopped_s >= 0) == (0, True, True)
     place.slurm.go_on(soon)
     place.slurm.now_s += 50.0
-    memory = Memory(place.controller.audit.engine)
+    memory = ControllerState(place.controller.audit.engine)
     done = release_all(settings, place.slurm, now_s=place.slurm.now_s, restorer=Restorer(memory))
     assert (done.restored, done.failed) == (1, ())
     assert (long.stopped_s < 0, long.licences["watts"]) == (True, NODE_W)
@@ -398,7 +401,7 @@ def test_a_parked_job_continues_before_its_time_limit_ends_it_or_by_force(place:
     settings = ReleaseSettings(place.controller.run_dir.folder, away_s=0.5)
     if not force:
         place.slurm.now_s = job.start_s + job.limit_s - CLOSE_S + 1.0
-    restorer = Restorer(Memory(place.controller.audit.engine))
+    restorer = Restorer(ControllerState(place.controller.audit.engine))
     assert release_all(settings, place.slurm, now_s=place.slurm.now_s, force=force, restorer=restorer).restored == 1
     assert job.stopped_s < 0
 
@@ -409,7 +412,7 @@ def test_a_parked_job_whose_watts_cannot_be_raised_does_not_go_on_without_them(p
     place.target(0.0, 60.0, 100.0)
     place.rounds(3)
     place.slurm.fault = lambda what: "fail" if isinstance(what, ChangeJob) else None
-    restorer = Restorer(Memory(place.controller.audit.engine))
+    restorer = Restorer(ControllerState(place.controller.audit.engine))
     settings = ReleaseSettings(place.controller.run_dir.folder, away_s=0.5)
     done = release_all(settings, place.slurm, now_s=place.slurm.now_s, force=True, restorer=restorer)
     assert (done.restored, len(done.failed), job.stopped_s >= 0) == (0, 1, True)

@@ -171,7 +171,7 @@ def test_measured_jobs_teach_and_a_restart_forgets_nothing(tmp_path: Path) -> No
     assert len(measured_jobs.keep([learned("1", "u1", 180.0), learned("2", "u1", 180.0)])) == 2
     assert measured_jobs.keep([learned("1", "u1", 180.0)]) == [], "stored once"
     for again in range(2):
-        predictor = Predictor(Decider(policy, layout, power_nodes=False, patience_s=1.0).session, layout)
+        predictor = Predictor(Decider(policy, layout, power_nodes=False, timeout_s=1.0).session, layout)
         predictor.learn(MeasuredJobs(open_state(tmp_path / "l.db")).recall())
         mine = JobRequest(JobKey("9", 500.0 + again), "u1", "app", "p1", 1, 600.0)
         predictor.predict([mine], 600.0)

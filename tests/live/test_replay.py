@@ -23,7 +23,7 @@ RULES = Rules(
     power_nodes=True,
     track_running=True,
     overshoot=ACCEPTS_ALL,
-    settle_s=3.0,
+    warm_up_s=3.0,
     margin=0.0,
     start_timeout_s=10.0,
 )

@@ -182,7 +182,7 @@ class Meter:
 
 
 TRACKED = Rules(
-    mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=3.0, margin=0.0
+    mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, warm_up_s=3.0, margin=0.0
 )
 
 

@@ -218,7 +218,7 @@ def test_what_shared_nodes_draw_is_measured_and_taught_to_nobody(tmp_path: Path)
     slurm = make_slurm()
     names = [name for part in slurm.partitions.values() for name in part]
     meters = Meters(dict.fromkeys(names, 120.0))
-    rules = Rules("control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1.0)
+    rules = Rules("control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, warm_up_s=1.0)
     controller = over(slurm, tmp_path, sources=(meters,), rules=rules)
     job = slurm.submit_shared(2, 5.0, "s")
     run(controller, slurm, 10)

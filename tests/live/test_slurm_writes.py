@@ -189,7 +189,7 @@ def test_nothing_is_written_to_a_job_that_got_the_id_of_another_after_a_crash() 
     first, second, *_ = (row for row in seen.jobs if row.pending)
     writes = [StopJob(row.target, "", "", key=row.key) for row in (first, second)]
     fresh = len(slurm.calls)
-    assert cluster.apply_together(writes) == ["", ""]
+    assert cluster.apply_batch(writes) == ["", ""]
     assert SUBMITTED not in slurm.calls[fresh:], "what was listed a moment ago needs no second list"
     other = first.key._replace(submit_s=first.key.submit_s + 60.0)
     lines = slurm.texts["jobs"].splitlines(keepends=True)
@@ -200,7 +200,7 @@ def test_nothing_is_written_to_a_job_that_got_the_id_of_another_after_a_crash() 
     )
     now[0] += 5.0
     slurm.writes.clear()
-    errors = cluster.apply_together(writes)
+    errors = cluster.apply_batch(writes)
     assert [bool(error) for error in errors] == [True, False]
     for write in (HoldJob(first.target, "", "", key=first.key), ReleaseJob(first.target, "", "", key=first.key)):
         with pytest.raises(SlurmError, match="another job"):
@@ -216,13 +216,13 @@ def test_nothing_is_written_to_a_job_that_got_the_id_of_another_after_a_crash() 
 def test_writes_of_one_shape_are_the_same_commands() -> None:
     slurm = Refusing()
     jobs = [str(n) for n in range(10, 40)]
-    errors = SlurmCluster(slurm).apply_together([StopJob(job, "", "") for job in jobs])
+    errors = SlurmCluster(slurm).apply_batch([StopJob(job, "", "") for job in jobs])
     assert errors == [""] * 30
     stop = ("scancel", "--signal=STOP", "--state=RUNNING")
     assert slurm.writes == [(*stop, *jobs), (*stop, "--full", *jobs)]
     slurm = Refusing()
     changes = [ChangeJob(job, "", "", JobFields(watts=0, limit_s=60.0 * (int(job) % 2 + 1))) for job in jobs]
-    assert SlurmCluster(slurm).apply_together(changes) == [""] * 30
+    assert SlurmCluster(slurm).apply_batch(changes) == [""] * 30
     even, odd = ",".join(jobs[::2]), ",".join(jobs[1::2])
     assert slurm.writes == [
         ("scontrol", "update", f"JobId={even}", "Licenses=watts:0", "TimeLimit=1"),
@@ -233,7 +233,7 @@ def test_writes_of_one_shape_are_the_same_commands() -> None:
 def test_of_writes_together_those_that_slurm_refuses_have_an_error_and_the_others_are_done() -> None:
     slurm = Refusing(refused=frozenset({"12", "33"}))
     jobs = [str(n) for n in range(10, 40)]
-    errors = SlurmCluster(slurm).apply_together([ContinueJob(job, "", "") for job in jobs])
+    errors = SlurmCluster(slurm).apply_batch([ContinueJob(job, "", "") for job in jobs])
     assert {job for job, error in zip(jobs, errors, strict=True) if error} == {"12", "33"}
     assert set(slurm.done) == set(jobs) - {"12", "33"}
     assert len(slurm.writes) < 2 * len(jobs)
@@ -241,7 +241,7 @@ def test_of_writes_together_those_that_slurm_refuses_have_an_error_and_the_other
 
 def test_a_name_that_is_no_job_keeps_a_command_of_many_from_being_run() -> None:
     slurm = Recorded()
-    errors = SlurmCluster(slurm).apply_together([StopJob("7", "", ""), StopJob("8 --all", "", "")])
+    errors = SlurmCluster(slurm).apply_batch([StopJob("7", "", ""), StopJob("8 --all", "", "")])
     assert all(errors)
     assert slurm.writes == []
 

@@ -29,7 +29,7 @@ from wattqueue.live.files.lease import Lease
 from wattqueue.live.restore import restorer_of
 from wattqueue.live.state.audit import open_log, rows_of, verify
 from wattqueue.live.state.database import STATE, open_state, upgrade_state
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.state.tables import METADATA
 from wattqueue.model.signals import Cap
@@ -99,7 +99,7 @@ def test_a_file_of_each_earlier_version_is_copied_upgraded_and_keeps_its_rows(tm
     for name, rows in before.items():
         assert without(after[name], "until_s", "since_s") == without(rows, "until_s", "since_s"), name
     fits_the_code(engine)
-    memory = Memory(engine)
+    memory = ControllerState(engine)
     if "live_parked" in before:
         ended = 3600.0 if recorded.stem == "v0006" else 0.0  # a target whose end was not stored counts as over
         assert {key.name: row.until_s for key, row in memory.parked.items()} == {
@@ -173,7 +173,7 @@ def test_a_release_upgrades_only_while_no_controller_is_at_work(tmp_path: Path, 
 def test_a_log_that_a_release_alone_has_made_becomes_a_state(tmp_path: Path) -> None:
     engine = open_database(tmp_path / "a.db")
     METADATA.create_all(engine, tables=[METADATA.tables["live_audit"], METADATA.tables["live_audit_begin"]])
-    assert Memory(open_state(tmp_path / "a.db")).placed == {}
+    assert ControllerState(open_state(tmp_path / "a.db")).placed == {}
     fits_the_code(engine)
 
 
@@ -294,7 +294,7 @@ def test_a_state_on_a_server_is_upgraded_in_one_transaction(server: str, recorde
     assert done is not None
     assert done.copy is None
     fits_the_code(engine)
-    memory = Memory(engine)
+    memory = ControllerState(engine)
     assert memory.placed[JobKey("10", 1_700_000_000.25)].predicted_w == 420.5
     assert len(memory.parked) == (2 if recorded.stem >= "v0003" else 0)
     assert verify(engine).broken == 0

@@ -65,7 +65,7 @@ def test_with_the_defaults_power_stays_within_the_cap(
 def tracked(overshoot: AcceptedOvershoot) -> Rules:
     """Rules by which licences follow what is measured, as far as the site accepts."""
     return Rules(
-        mode="control", write_priority=False, track_running=True, settle_s=5.0, margin=0.0, overshoot=overshoot
+        mode="control", write_priority=False, track_running=True, warm_up_s=5.0, margin=0.0, overshoot=overshoot
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ CAPPED_W = 600
 CAP_W = len(NODES) * IDLE_W + CAPPED_W
 SHORT_S = float(os.environ.get("WATTQUEUE_TELEMETRY_CAP_S", "20"))
 QUIET_S = min(38.0, 0.6 * SHORT_S)
-"""For so long an honest job draws a tenth of what its nodes can draw: longer than the default ``settle_s``."""
+"""For so long an honest job draws a tenth of what its nodes can draw: longer than the default ``warm_up_s``."""
 ASKED = 0.05
 
 

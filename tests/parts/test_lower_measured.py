@@ -162,9 +162,9 @@ def test_a_requeued_job_keeps_its_checkpoints_and_gets_on() -> None:
     done = run(jobs_of(*FOUR, allowed=[1] * 4, checkpoint_s=[10.0] * 4), control)
     requeues = control.of(Requeue)
     assert requeues
-    assert min(action.kept_s for action in requeues) >= 10.0, "only with new work behind a checkpoint"
+    assert min(action.checkpointed_s for action in requeues) >= 10.0, "only with new work behind a checkpoint"
     assert done.schedule.ran.all()
-    assert (done.kept_s > 0).any()
+    assert (done.checkpointed_s > 0).any()
 
 
 def test_the_last_job_runs_although_it_is_above_the_cap_alone() -> None:

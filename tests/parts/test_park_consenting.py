@@ -37,7 +37,7 @@ def test_a_job_with_checkpoints_is_requeued_and_goes_on_from_the_last_one() -> N
     # At 50 s the first has kept 2 * 20 s of work, the second is suspended; both are wanted. 60 s are left at 70 s.
     jobs = jobs_of([0, 0, 0], [1, 1, 2], [1, 1, 0], checkpoint_s=[20.0, np.nan, np.nan])
     done = run(jobs, "dr-parking", LoadTarget(50.0, 70.0, 240.0))
-    assert done.kept_s.tolist() == [40.0, 0.0, 0.0]
+    assert done.checkpointed_s.tolist() == [40.0, 0.0, 0.0]
     assert done.parked_s.tolist() == [0.0, 20.0, 0.0]
     assert done.schedule.start_s.tolist() == [70.0, 0.0, 0.0]
     assert done.schedule.end_s.tolist() == [130.0, 120.0, 100.0]
@@ -48,13 +48,13 @@ def test_the_nodes_of_a_requeued_job_are_free_for_others() -> None:
     jobs = jobs_of([0, 0, 60], [3, 1, 1], [1, 0, 0], checkpoint_s=[50.0, np.nan, np.nan])
     done = run(jobs, "dr-parking", LoadTarget(50.0, 170.0, 300.0))
     assert done.schedule.start_s.tolist() == [170.0, 0.0, 60.0]
-    assert done.kept_s.tolist() == [50.0, 0.0, 0.0]
+    assert done.checkpointed_s.tolist() == [50.0, 0.0, 0.0]
 
 
 def test_limits_of_users_count_the_work_that_is_done_again() -> None:
     jobs = jobs_of([0, 0], [1, 1], [1, 1], checkpoint_s=[30.0, 30.0], latest_end_s=[139.0, 140.0])
     done = run(jobs, "dr-parking", LoadTarget(50.0, 70.0, 160.0))
-    assert done.kept_s.tolist() == [0.0, 30.0], "20 s of pause, and 20 s again"
+    assert done.checkpointed_s.tolist() == [0.0, 30.0], "20 s of pause, and 20 s again"
 
 
 def test_parked_jobs_come_before_new_ones_after_the_target() -> None:

@@ -30,7 +30,7 @@ from wattqueue.policy.events import EventWatch
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.round import NO_AGENT, ROUND, Round, round_abilities
-from wattqueue.policy.session import Answers, Session, repeat
+from wattqueue.policy.session import InstantResult, Session, replay_instant
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
@@ -118,7 +118,7 @@ class Shadowed(Session):
         assert [start.job for start in starts] == jobs
         assert [start.option for start in starts] == driver.kernel.start_option[:count].tolist()
         again = copied_of(self.round)
-        assert repeat(again, self.needs, Answers(self.actions, theirs)) == (not self.needs.custom_pass)
+        assert replay_instant(again, self.needs, InstantResult(self.actions, theirs)) == (not self.needs.custom_pass)
         assert again.starts() == starts
         assert again.kernel.now.margin_uw == self.round.kernel.now.margin_uw
         self.compared += 1

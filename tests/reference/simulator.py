@@ -212,7 +212,7 @@ class Simulator:
                 done = self.kept[r.job] + max(0.0, self.work(r.job) - (r.end - self.now) / r.factor)
                 assert self.jobs.profiles is not None
                 self.place[r.job] = math.floor((done + 1e-6) / self.jobs.profiles.period_s)
-        self.settle()
+        self.apply_speeds()
 
     def unit_uw(self, table: Prediction, job: int, option: int) -> int:
         if table is self.actual and job in self.place:
@@ -521,7 +521,11 @@ class Simulator:
     def refuses(self, action: Any, by_job: dict[str, Running]) -> bool:
         """Whether an action lacks the consent of a user."""
         r = by_job.get(getattr(action, "job", ""))
-        if isinstance(action, Requeue) and action.kept_s > 0 and (r is None or math.isnan(self.checkpoint(r.job))):
+        if (
+            isinstance(action, Requeue)
+            and action.checkpointed_s > 0
+            and (r is None or math.isnan(self.checkpoint(r.job)))
+        ):
             return True
         if not self.serves_target():
             return False
@@ -588,7 +592,7 @@ class Simulator:
         if not fits:
             self.domain_cap = before
             return
-        self.settle()
+        self.apply_speeds()
         self.remember_limits(before, for_target=False)
 
     def ahead_net(self, entry: int, option: int) -> int:
@@ -997,7 +1001,7 @@ class Simulator:
         r.expected = round((self.now + (r.expected - self.now) / r.predicted_factor * predicted) * 1e6) / 1e6
         r.predicted_factor = predicted
 
-    def settle(self) -> None:
+    def apply_speeds(self) -> None:
         """Continue every job whose speed or watts differ from what they were."""
         self.settling = {}
         for r in [r for r in self.running if r.begun and not r.parked]:
@@ -1016,7 +1020,7 @@ class Simulator:
         for r in started:
             self.set_physics(r)
             self.set_end(r)
-        self.settle()
+        self.apply_speeds()
         return bool(started)
 
     def limited_net(self, r: Running) -> int:
@@ -1063,7 +1067,7 @@ class Simulator:
                 return
             self.change_expectation(r)
             self.change_truth(r)
-            self.settle()
+            self.apply_speeds()
         elif isinstance(action, StartJob):
             self.start_checked(action)
         elif isinstance(action, SetDomainCaps):
@@ -1075,13 +1079,13 @@ class Simulator:
             if not self.change_fits():
                 self.domain_cap = limits
                 return
-            self.settle()
+            self.apply_speeds()
             self.remember_limits(limits, for_target=for_target)
         elif isinstance(action, Requeue):
             if action.job in by_job:
-                self.keep(by_job[action.job], action.kept_s)
+                self.keep(by_job[action.job], action.checkpointed_s)
                 self.requeue(by_job[action.job])
-                self.settle()
+                self.apply_speeds()
         elif isinstance(action, Suspend):
             if action.job in by_job and not by_job[action.job].parked:
                 self.suspend(by_job[action.job])
@@ -1145,7 +1149,7 @@ class Simulator:
         self.date(r, self.now)
         r.uw = len(r.units) * self.idle_uw(self.unit_partition[r.units[0]])
         r.net = self.ledger(self.unit_partition[r.units[0]], r.uw, r.job)
-        self.settle()
+        self.apply_speeds()
 
     def resume(self, r: Running) -> None:
         if self.meter is not None:  # what idle units count, its own among them, stays counted: as at a start
@@ -1166,7 +1170,7 @@ class Simulator:
         _, r.predicted_factor = self.throttle(self.prediction, r)
         r.net = self.limited_net(r)
         r.expected = round((self.now + r.expected_left * r.predicted_factor) * 1e6) / 1e6
-        self.settle()
+        self.apply_speeds()
 
     def stop_drained(self) -> None:
         """Draining nodes stop when no job is left on them."""
@@ -1262,7 +1266,7 @@ class Simulator:
             while nodes and self.events.time_s[nodes[0]] <= self.now:
                 k = nodes.pop(0)
                 self.node_event(int(self.events.unit[k]), bool(self.events.up[k]))
-            self.settle()
+            self.apply_speeds()
             if self.phases_s is not None and self.now >= sampled:
                 self.tick()
                 sampled = next(k * self.phases_s for k in itertools.count() if k * self.phases_s > self.now)

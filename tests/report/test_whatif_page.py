@@ -12,10 +12,10 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.runs.task import Task
-from wattqueue.whatif.answer import conclude
-from wattqueue.whatif.ask import Question, ask, prepare
+from wattqueue.whatif.analysis import analyse
 from wattqueue.whatif.bill import parse_source
 from wattqueue.whatif.page import document
+from wattqueue.whatif.prepare import Question, prepare, run_caps
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 
@@ -44,7 +44,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     question = Question(task, "30%..100%", ("easy",), ("history-mean", "naive"), 0.01, prices, intensity)
     setup = prepare(question)
     path = folder / "report.html"
-    path.write_text(document(conclude(setup, ask(setup, Shared(folder / "shared"), workers=1))).html())
+    path.write_text(document(analyse(setup, run_caps(setup, Shared(folder / "shared"), workers=1))).html())
     return path
 
 
@@ -59,8 +59,8 @@ def test_all_pictures_are_drawn(browser: Browser, page: Path, width: int, dark: 
         ["risk", "capcurve"],
         ["hours", "hours"],
         *([key, "capcurve-small"] for key in ("slowdown", "energy", "cost", "carbon")),
-        ["users", "payers"],
-        ["partitions", "payers"],
+        ["users", "delayed_users"],
+        ["partitions", "delayed_users"],
     ]
     assert browser.js(SIDEWAYS)
     assert "<b>bob</b>" in browser.js("document.body.innerText")

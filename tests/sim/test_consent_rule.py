@@ -200,7 +200,7 @@ def test_work_is_kept_by_checkpoints_alone() -> None:
     done = run(jobs_of((0, 1, 100.0), beside, allowed=[1, 0]), policy)
     assert done.notes == {f"refused: {KEEPS_NOTHING}": 1}
     done = run(jobs_of((0, 1, 100.0), beside, checkpoint_s=[20.0, np.nan]), policy)
-    assert done.kept_s.tolist() == [20.0, 0.0], "the last checkpoint is at 20 s"
+    assert done.checkpointed_s.tolist() == [20.0, 0.0], "the last checkpoint is at 20 s"
 
 
 class SlowInTargets:

@@ -132,7 +132,7 @@ def test_kept_work_need_not_be_done_again() -> None:
     jobs = Jobs.build([0.0], [1], [100.0], walltime_s=[200.0], mean_power_w=[100.0], consent=consent)
     done = run(jobs, control)
     assert (done.schedule.start_s[0], done.schedule.end_s[0]) == (60.0, 110.0)
-    assert done.kept_s.tolist() == [50.0]
+    assert done.checkpointed_s.tolist() == [50.0]
     assert done.schedule.energy_j[0] == 110 * 100.0
     assert jobs.runtime_s.tolist() == [100.0]
     assert jobs.walltime_s.tolist() == [200.0]
@@ -156,7 +156,7 @@ def test_a_suspended_job_with_kept_work_begins_at_what_it_has_left() -> None:
 
 
 def test_negative_work_is_no_work_to_keep() -> None:
-    with pytest.raises(PolicyError, match="kept_s"):
+    with pytest.raises(PolicyError, match="checkpointed_s"):
         run(Jobs.build([0.0], [1], [60.0], mean_power_w=[100.0]), At({20.0: [Requeue("1", -1.0)]}))
 
 

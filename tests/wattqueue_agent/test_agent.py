@@ -621,7 +621,7 @@ def test_a_configuration(tmp_path: Path) -> None:
     assert config.powercap == tmp_path / "powercap"
     assert config.allowed("package-3") == ALLOWED
     assert config.allowed("policy0") is None
-    assert not math.isnan(config.patience_s)
+    assert not math.isnan(config.timeout_s)
 
 
 @pytest.mark.parametrize("name", ["name", "constraint_0_name", "constraint_0_power_limit_uw", "enabled"])

@@ -166,7 +166,7 @@ def run(site: Site, tmp_path: Path) -> Iterator[Run]:
         controller = make_controller(
             SlurmCluster(site.lab.commands), tmp_path, time.time,
             cap=Cap.constant(CAP_W), machine=lab_machine(), policy=policy, sources=(link,),
-            rules=Rules(mode="control", write_priority=False, track_running=True, settle_s=3.0),
+            rules=Rules(mode="control", write_priority=False, track_running=True, warm_up_s=3.0),
         )  # fmt: skip
         here = Run(site, broker, controller)
         here.limits.hold_s = HOLD_S

@@ -23,8 +23,8 @@ from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue_studies.chips import limits, placement_tables
-from wattqueue_studies.chips.beyond.policies import BY_NUMBER, MOVING, OWN, STILL, TELEMETRY
-from wattqueue_studies.chips.beyond.tables import moving_table
+from wattqueue_studies.chips.extensions.policies import BY_NUMBER, MOVING, OWN, STILL, TELEMETRY
+from wattqueue_studies.chips.extensions.tables import moving_table
 from wattqueue_studies.demand_response import trial as demand_response
 from wattqueue_studies.epas.gains import gains_table, variants_table
 from wattqueue_studies.epas.trial import BASE, E_PAS, EspRun

@@ -8,7 +8,7 @@ import pytest
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.policy.policy import load_policy
-from wattqueue.whatif.answer import evidence_of
+from wattqueue.whatif.analysis import evidence_of
 from wattqueue.whatif.run import run_cap
 
 MACHINE = plain_machine(24, 90.0, 350.0)

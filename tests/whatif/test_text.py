@@ -14,16 +14,16 @@ from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.comparability import OPEN, Gate
 from wattqueue.model.jobs import Jobs
 from wattqueue.runs.task import Task
-from wattqueue.whatif.answer import Answer, conclude
-from wattqueue.whatif.ask import Question, ask, prepare
+from wattqueue.whatif.analysis import CapAnalysis, analyse
+from wattqueue.whatif.delayed_users import Extra, worst_hours
 from wattqueue.whatif.document import rows
 from wattqueue.whatif.figures import logarithmic, pictures
 from wattqueue.whatif.page import document
-from wattqueue.whatif.payers import Extra, worst_hours
+from wattqueue.whatif.prepare import Question, prepare, run_caps
 from wattqueue.whatif.recorded import recorded_waits
 from wattqueue.whatif.text import (
+    column_titles,
     headline,
-    heads,
     hour_sentence,
     mean_falls,
     remarks,
@@ -53,16 +53,16 @@ def jobs_of(n: int = 300, *, first_s: float = 300.0, starts: float | None = None
 
 def answer_of(
     folder: Path, jobs: Jobs, caps: str = "50%..90%:20%", node_watts: str = "90:350", **more: object
-) -> Answer:
+) -> CapAnalysis:
     write_table(folder / "jobs.csv", jobs)
     task = Task(str(folder / "jobs.csv"), nodes=16, node_watts=node_watts)
     setup = prepare(Question(task, caps, **{"estimators": ("naive",), "risk": 0.05, **more}))  # type: ignore[arg-type]
-    return conclude(setup, ask(setup, Shared(folder / "shared"), workers=1))
+    return analyse(setup, run_caps(setup, Shared(folder / "shared"), workers=1))
 
 
-def cells(answer: Answer, head: str) -> list[str]:
+def cells(answer: CapAnalysis, head: str) -> list[str]:
     """One column of the first table by the beginning of its head."""
-    (column,) = [k for k, name in enumerate(heads(answer)) if name.startswith(head)]
+    (column,) = [k for k, name in enumerate(column_titles(answer)) if name.startswith(head)]
     return [row[column] for row in table_rows(answer, answer.curves[0])]
 
 
@@ -136,7 +136,7 @@ def test_the_sentence_of_the_safe_cap_gives_the_risk_and_the_wait(tmp_path: Path
 
 def test_units_fit_a_small_machine(tmp_path: Path) -> None:
     answer = answer_of(tmp_path, jobs_of(40), "120W..150W:15W", "1:10")
-    units = {name.rpartition("(")[2].rstrip(")") for name in heads(answer)}
+    units = {name.rpartition("(")[2].rstrip(")") for name in column_titles(answer)}
     assert "Wh" in units or "kWh" in units
     assert "MWh" not in units
     assert float(cells(answer, "Energy billed")[0].replace(",", "")) > 0.1
@@ -197,20 +197,20 @@ def with_a_wide_job() -> Jobs:
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> Answer:
+def left(tmp_path_factory: pytest.TempPathFactory) -> CapAnalysis:
     """Under 60 % and 70 % the wide job never runs; under 100 % all do."""
     folder = tmp_path_factory.mktemp("left")
     return answer_of(folder, with_a_wide_job(), "60%,70%,100%", estimators=("oracle-mean",))
 
 
-def test_a_cap_that_leaves_jobs_is_no_headline(left: Answer) -> None:
+def test_a_cap_that_leaves_jobs_is_no_headline(left: CapAnalysis) -> None:
     curve = left.curves[0]
     assert [through.open for through in curve.gates] == [False, False, True]
-    assert curve.at == 2
+    assert curve.detail_row == 2
     assert headline(left, curve).startswith("Under 100%")
     assert cells(left, "Jobs that never ran")[-2:] == ["1", "1"]
     assert all(cell.startswith("≥ ") for cell in cells(left, "Waiting time, all jobs")[-2:])
-    assert left.payers(curve, 0) == ()
+    assert left.delayed_users(curve, 0) == ()
     assert left.hours(curve, 0) == ()
     found = {row["cap"]: row for row in rows(left)}
     assert found["60%"]["extra_wait_s_mean"] is None
@@ -220,7 +220,7 @@ def test_a_cap_that_leaves_jobs_is_no_headline(left: Answer) -> None:
 
 
 def test_a_cap_that_was_asked_for_and_leaves_jobs_does_not_hold(tmp_path: Path) -> None:
-    found = answer_of(tmp_path, with_a_wide_job(), "60%,100%", estimators=("oracle-mean",), at="60%")
+    found = answer_of(tmp_path, with_a_wide_job(), "60%,100%", estimators=("oracle-mean",), detail_cap="60%")
     said = headline(found, found.curves[0])
     assert "does not hold: " in said
     assert "60%: 1 of 121 jobs never ran (never fits under the cap)" in said
@@ -230,7 +230,7 @@ def test_a_cap_that_was_asked_for_and_leaves_jobs_does_not_hold(tmp_path: Path) 
     assert "instead of" not in said
 
 
-def test_gaps_and_hollow_points_where_jobs_never_ran(left: Answer) -> None:
+def test_gaps_and_hollow_points_where_jobs_never_ran(left: CapAnalysis) -> None:
     drawn = {figure.key: figure for figure, _ in pictures(left)}
     assert drawn["wait"].extra["never_ran"] == [[1, 1, 0]]
     for key in ("slowdown", "energy"):
@@ -238,7 +238,7 @@ def test_gaps_and_hollow_points_where_jobs_never_ran(left: Answer) -> None:
 
 
 def test_power_above_a_cap_is_named_in_the_headline(tmp_path: Path) -> None:
-    found = answer_of(tmp_path, jobs_of(), "60%", estimators=("history-mean",), risk=1e-6, at="60%")
+    found = answer_of(tmp_path, jobs_of(), "60%", estimators=("history-mean",), risk=1e-6, detail_cap="60%")
     curve = found.curves[0]
     assert curve.evidence[0].share > 0
     assert "No cap that was tried holds" in headline(found, curve)

@@ -19,12 +19,12 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.report.document import rows_csv
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.task import Task
-from wattqueue.whatif.answer import Answer, conclude, never_above
-from wattqueue.whatif.ask import Question, ask, prepare
+from wattqueue.whatif.analysis import CapAnalysis, analyse, never_above
 from wattqueue.whatif.bill import parse_source
-from wattqueue.whatif.document import payer_rows, to_json
+from wattqueue.whatif.document import delayed_user_rows, to_json
 from wattqueue.whatif.page import document as shown_document
-from wattqueue.whatif.text import UNKNOWN, heads, remarks, safe_sentence, sentences, table_rows
+from wattqueue.whatif.prepare import Question, prepare, run_caps
+from wattqueue.whatif.text import UNKNOWN, column_titles, remarks, safe_sentence, sentences, table_rows
 
 HERE = ("--nodes", "32", "--node-watts", "90:350")
 
@@ -51,9 +51,9 @@ def task(table: Path) -> Task:
     return Task(str(table), nodes=32, node_watts="90:350")
 
 
-def answer(question: Question, folder: Path, workers: int = 1) -> Answer:
+def answer(question: Question, folder: Path, workers: int = 1) -> CapAnalysis:
     setup = prepare(question)
-    return conclude(setup, ask(setup, Shared(folder), workers=workers))
+    return analyse(setup, run_caps(setup, Shared(folder), workers=workers))
 
 
 def test_each_point_is_the_run_that_simulate_makes(table: Path, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_jobs_get_the_nodes_that_their_memory_needs(table: Path, tmp_path: Path)
     machine = Machine("m", (Partition("p", 32, idle_w=90.0, max_w=350.0, memory_gb=100.0),))
     asked = task(tmp_path / "jobs.csv")
     setup = prepare(Question(asked, "90%", estimators=("naive",)), machine=machine)
-    found = conclude(setup, ask(setup, Shared(tmp_path / "shared"), workers=1))
+    found = analyse(setup, run_caps(setup, Shared(tmp_path / "shared"), workers=1))
     single = perform(load(replace(asked, estimator="naive", cap="90%"), machine=machine))
     assert np.array_equal(found.curves[0].ran[0].start_s, single.run.schedule.start_s, equal_nan=True)
     assert setup.widened == 20
@@ -108,11 +108,11 @@ def test_page_and_files_say_the_verdict(table: Path, tmp_path: Path) -> None:
     page = shown_document(found).html()
     assert page.count('<figure class="fig') == 6  # wait, risk, hours, slowdown, energy, users; of one partition none
     assert all(text in page for text in ("easy, naive", "fcfs, naive", "Limits", "generated"))
-    rows = list(csv.DictReader(rows_csv(list(payer_rows(found))).splitlines()))
+    rows = list(csv.DictReader(rows_csv(list(delayed_user_rows(found))).splitlines()))
     assert len(rows) == 2 * 3 * (3 + 1)  # configurations, caps, three users and a partition
     lines = [line for curve in found.curves for line in (*sentences(found, curve), *remarks(found))]
     assert any("1 %: 60%" in line for line in lines)
-    assert all(len(row) == len(heads(found)) for curve in found.curves for row in table_rows(found, curve))
+    assert all(len(row) == len(column_titles(found)) for curve in found.curves for row in table_rows(found, curve))
 
 
 def test_naive_can_never_be_above(table: Path, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_both_answers_are_given_where_watts_are_unknown(table: Path, tmp_path: P
 def test_where_no_maximum_is_stated_nothing_is_assumed(table: Path, tmp_path: Path) -> None:
     setup = prepare(Question(task(unknown(table, tmp_path, 0.3))))
     machine = replace(setup.machine, partitions=tuple(replace(p, max_w=None) for p in setup.machine.partitions))
-    found = conclude(replace(setup, machine=machine), ask(setup, Shared(tmp_path / "s"), workers=1))
+    found = analyse(replace(setup, machine=machine), run_caps(setup, Shared(tmp_path / "s"), workers=1))
     assert found.curves[0].assumed is None
     assert "states no maximum (max_w)" in found.curves[0].verdict.why
 
@@ -226,7 +226,7 @@ def test_prices_too_short_for_the_queue_are_refused(table: Path, tmp_path: Path)
         ({"policies": ("esy",)}, PolicyError, "esy"),
         ({"estimators": ("fcfs",)}, PolicyError, "fcfs"),
         ({"caps": "10%..90%"}, MachineError, "cap 10%"),
-        ({"at": "61%"}, InputError, "--at"),
+        ({"detail_cap": "61%"}, InputError, "--detail-cap"),
         ({"risk": 1.0}, InputError, "--risk"),
         ({"start": "soon"}, InputError, "--start"),
     ],
@@ -258,7 +258,7 @@ def test_files_and_table(table: Path, tmp_path: Path) -> None:
     document = json.loads((out / "whatif.json").read_text())
     assert document["configurations"][0]["lowest_safe_cap"] is None
     assert len(document["rows"]) == 10
-    with (out / "payers.csv").open(newline="") as file:
+    with (out / "delayed_users.csv").open(newline="") as file:
         users = [row for row in csv.DictReader(file) if row["cap"] == "60%" and row["kind"] == "user"]
     assert {row["name"] for row in users} == {"ann", "bob", "cid"}
     assert sum(float(row["share_of_work"]) for row in users) == pytest.approx(1.0)

@@ -21,11 +21,11 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.formats.pages import write_files, write_text
 from wattqueue.formats.results import results_frame
 from wattqueue.report.document import Document
-from wattqueue.whatif.answer import Answer, conclude
-from wattqueue.whatif.ask import ask, prepare
-from wattqueue.whatif.document import payer_rows, rows
+from wattqueue.whatif.analysis import CapAnalysis, analyse
+from wattqueue.whatif.document import delayed_user_rows, rows
 from wattqueue.whatif.options import WhatifOptions
 from wattqueue.whatif.page import document, files
+from wattqueue.whatif.prepare import prepare, run_caps
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +42,7 @@ class CapStudy:
     files: Mapping[str, str]
     """Text of every file that ``save`` writes, by name."""
     rows: tuple[dict[str, Any], ...]
-    payer_rows: tuple[dict[str, Any], ...]
+    delayed_user_rows: tuple[dict[str, Any], ...]
 
     def __repr__(self) -> str:
         return f"<caps on {self.about}: {'; '.join(str(part) for part in self.shown.text[2:4])}>"
@@ -53,9 +53,9 @@ class CapStudy:
         return results_frame(self.rows)
 
     @cached_property
-    def payers(self) -> pl.DataFrame:
-        """Return the columns of payers.csv as a polars frame: who waits longer under each cap."""
-        return results_frame(self.payer_rows)
+    def delayed_users(self) -> pl.DataFrame:
+        """Return the columns of delayed_users.csv as a polars frame: who waits longer under each cap."""
+        return results_frame(self.delayed_user_rows)
 
     @cached_property
     def conclusions(self) -> list[dict[str, Any]]:
@@ -84,7 +84,10 @@ class CapStudy:
         return Path(path)
 
     def save(self, folder: PathLike) -> Path:
-        """Write whatif.csv, payers.csv, whatif.json and report.html, as the command line does. Raises: OutputError."""
+        """Write whatif.csv, delayed_users.csv, whatif.json and report.html, as the command line does.
+
+        Raises: OutputError.
+        """
         write_files(Path(folder), self.files)
         return Path(folder)
 
@@ -118,11 +121,11 @@ def whatif(options: WhatifOptions) -> CapStudy:
     # The runs keep their columns mapped from the folder, so everything that is read from them is taken out before it
     # is removed.
     with TemporaryDirectory(prefix="wattqueue-") as folder:
-        answer = conclude(setup, ask(setup, Shared(Path(folder)), workers=o.workers))
+        answer = analyse(setup, run_caps(setup, Shared(Path(folder)), workers=o.workers))
         return _study(answer, table.name)
 
 
-def _study(answer: Answer, name: str) -> CapStudy:
+def _study(answer: CapAnalysis, name: str) -> CapStudy:
     """Return what is kept of an answer once its runs are gone: not the figures, which are in the page."""
     shown = document(answer)
     return CapStudy(
@@ -130,5 +133,5 @@ def _study(answer: Answer, name: str) -> CapStudy:
         replace(shown, blocks=()),
         files(answer, shown),
         tuple(rows(answer)),
-        tuple(payer_rows(answer)),
+        tuple(delayed_user_rows(answer)),
     )

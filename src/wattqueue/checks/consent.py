@@ -68,7 +68,7 @@ class RunOutputs:
     """What each job draws at each option. Shape (n, O); empty where the outputs do not tell."""
     predicted: bool = True
     """Whether the ledger is the sum of predictions: else what the cap alone asked for cannot be computed."""
-    kept_s: Floats = field(default_factory=lambda: np.zeros(0))
+    checkpointed_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Work that requeues kept; empty for none, or not known."""
     limits_follow: bool = False
     """Whether all that controls do is to hold the limit in force by limits of power domains: where there is no limit,
@@ -76,7 +76,7 @@ class RunOutputs:
 
 
 def outputs_of(
-    simulation: Simulation, schedule: Schedule, power: PowerSeries, kept_s: Floats | None = None
+    simulation: Simulation, schedule: Schedule, power: PowerSeries, checkpointed_s: Floats | None = None
 ) -> RunOutputs:
     """Return the outputs of a run; ``simulation`` has its inputs, and may have run or not."""
     view, truth, jobs, machine = simulation.view, simulation.truth, simulation.jobs, simulation.machine
@@ -106,7 +106,7 @@ def outputs_of(
         jobs, machine, signals.cap, signals.targets, schedule, power,
         np.append(view.entries.first, -1)[entry].astype(np.int64),  # entry -1 takes what was appended
         np.maximum(unit_w - share, 0.0) * nodes, factor / full, true_w, plain,
-        np.zeros(0) if kept_s is None else kept_s,
+        np.zeros(0) if checkpointed_s is None else checkpointed_s,
         bool(limiting) and all(stated(control, "holds_budget", False) for control in needs.controls),
     )  # fmt: skip
 
@@ -122,13 +122,15 @@ def consent_violations(run: RunOutputs) -> list[ConsentViolation]:
 
 def _kept(run: RunOutputs) -> list[ConsentViolation]:
     """Return jobs that kept work which they could not keep."""
-    if not len(run.kept_s):
+    if not len(run.checkpointed_s):
         return []
     consent = run.jobs.consent or Consent.build(len(run.jobs))
     every = consent.checkpoint_s
     with np.errstate(invalid="ignore"):
-        part = np.abs(run.kept_s - np.round(run.kept_s / every) * every) > 1e-6 * np.maximum(run.kept_s, 1.0)
-    wrong = (run.kept_s > 0) & (np.isnan(every) | part)
+        part = np.abs(run.checkpointed_s - np.round(run.checkpointed_s / every) * every) > 1e-6 * np.maximum(
+            run.checkpointed_s, 1.0
+        )
+    wrong = (run.checkpointed_s > 0) & (np.isnan(every) | part)
     return [
         _of(run, row, run.schedule.start_s[row], "keeps work without a checkpoint") for row in np.flatnonzero(wrong)
     ]
@@ -197,7 +199,7 @@ def _missing_w(run: RunOutputs, least: Floats, k: int) -> float:
 def _longer(run: RunOutputs) -> NDArray[np.bool_]:
     """Return which jobs took longer than at the option of their start, by the machine's exponents. Shape (n,)."""
     schedule, jobs = run.schedule, run.jobs
-    work = np.minimum(jobs.runtime_s, jobs.walltime_s) - (run.kept_s if len(run.kept_s) else 0.0)
+    work = np.minimum(jobs.runtime_s, jobs.walltime_s) - (run.checkpointed_s if len(run.checkpointed_s) else 0.0)
     expected = work * run.machine.option_time_factor[schedule.option]
     return np.asarray(schedule.end_s - schedule.start_s > expected * (1 + 1e-9) + 1e-3, np.bool_)
 

@@ -1,11 +1,11 @@
 """Compare power caps: waits, risk, cost and carbon of each, and the lowest cap that the data certify as safe.
 
 ``run`` turns the options into a ``Question``; ``_answer`` runs every cap and writes and prints the answer. The table
-in the terminal, the page and the files show the same figures, since all of them read one ``Answer``.
+in the terminal, the page and the files show the same figures, since all of them read one ``CapAnalysis``.
 
 Each cap is simulated for each policy and estimator, beside one run without a cap. ``wattqueue.whatif`` has the
-computation (``ask``), the conclusions (``answer``) and the texts (``text``); this file has the options and the layout
-of the terminal.
+computation (``prepare``), the conclusions (``analysis``) and the texts (``text``); this file has the options and the
+layout of the terminal.
 
 Nothing is written before all runs have finished, and all files are written or none. The tables are printed after the
 files, so that a reader who leaves early (``| head``) does not prevent them.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wattqueue.model.comparability import WorkDone
-    from wattqueue.whatif.answer import Answer
+    from wattqueue.whatif.analysis import CapAnalysis
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class WhatifVerb(Printed, WhatifOptions):
     """Options of the verb."""
 
     _: KW_ONLY
-    out: Path | None = out_field("Folder for report.html, whatif.csv, payers.csv, whatif.json.")
+    out: Path | None = out_field("Folder for report.html, whatif.csv, delayed_users.csv, whatif.json.")
 
 
 @verb_of(WhatifVerb)
@@ -44,10 +44,10 @@ def run(options: WhatifVerb) -> None:
     from wattqueue.cli._table import print_document
     from wattqueue.formats.pages import write_files
     from wattqueue.terminal import running, say_never_ran
-    from wattqueue.whatif.answer import conclude
-    from wattqueue.whatif.ask import ask, prepare
+    from wattqueue.whatif.analysis import analyse
     from wattqueue.whatif.document import to_json
     from wattqueue.whatif.page import document, files
+    from wattqueue.whatif.prepare import prepare, run_caps
 
     question, folder = options.question(options.task()), options.out
     setup = prepare(question)
@@ -56,18 +56,18 @@ def run(options: WhatifVerb) -> None:
     # The runs keep their columns mapped from the temporary folder: everything is written and printed within it.
     with TemporaryDirectory(prefix="wattqueue-") as shared:
         with running(runs * len(setup.jobs), "what if", runs, "runs") as tell:
-            found = ask(setup, Shared(Path(shared)), workers=options.workers, tell=tell)
-        answer = conclude(setup, found)
+            found = run_caps(setup, Shared(Path(shared)), workers=options.workers, tell=tell)
+        answer = analyse(setup, found)
         shown = document(answer)
         if folder is not None:
             write_files(folder, files(answer, shown))
         say_never_ran(works(answer))
         options.show(lambda: to_json(answer), lambda: print_document(shown))
     if folder is not None:
-        options.say([f"{folder / 'report.html'} (with whatif.csv, payers.csv and whatif.json)"])
+        options.say([f"{folder / 'report.html'} (with whatif.csv, delayed_users.csv and whatif.json)"])
 
 
-def works(answer: Answer) -> Iterator[tuple[str, WorkDone]]:
+def works(answer: CapAnalysis) -> Iterator[tuple[str, WorkDone]]:
     """Yield the work of each run by the name of its configuration and cap."""
     for curve in answer.curves:
         texts = ("no cap", *(cap.text for cap in answer.setup.caps))

@@ -73,7 +73,7 @@ def atomic_write(path: Path, *, mode: int | None = None, sync: bool = True) -> I
             with temporary.open("rb") as source, path.open("wb") as out:
                 shutil.copyfileobj(source, out)
             return
-        _settle(temporary, target, mode, sync=sync)
+        _rename(temporary, target, mode, sync=sync)
         temporary.replace(target)
     except OSError as error:
         raise not_written(path, error) from error
@@ -113,7 +113,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         for file in sorted(temporary.iterdir()):
             if (target / file.name).is_dir():
                 raise OutputError("is a directory, not a file", where=folder / file.name, hint="take another folder")
-            _settle(file, target / file.name, None)
+            _rename(file, target / file.name, None)
         _move_in(temporary, target)
     except OSError as error:
         raise not_written(folder, error) from error
@@ -252,7 +252,7 @@ def _move_in(temporary: Path, folder: Path) -> None:
             file.replace(target)
 
 
-def _settle(file: Path, target: Path, mode: int | None, *, sync: bool = True) -> None:
+def _rename(file: Path, target: Path, mode: int | None, *, sync: bool = True) -> None:
     """Give a finished file its permissions, owner and group, and bring it to disk.
 
     The permissions are ``mode``, else those of the file that it replaces, else those of a new file. The owner of the

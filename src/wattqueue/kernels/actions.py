@@ -29,10 +29,10 @@ from wattqueue.kernels.greedy import keeps_reservations
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.measured import date_job
 from wattqueue.kernels.nodes import drain_unit, requeue_job, stop_unit, wake_unit
-from wattqueue.kernels.parking import keep_work, resume_job, suspend_job
+from wattqueue.kernels.parking import resume_job, store_work, suspend_job
 from wattqueue.kernels.progress import fits_alone, least_alone
 from wattqueue.kernels.ranked import choose_units
-from wattqueue.kernels.speed import change_speed, listed_fit, refresh_listed, settle, switch_option
+from wattqueue.kernels.speed import apply_speeds, change_speed, listed_fit, refresh_listed, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 
@@ -227,15 +227,15 @@ def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
 
 
 @entry
-def requeue(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float, checkpoint_s: float) -> int:
+def requeue(view: KernelView, truth: Truth, log: Log, job: int, checkpointed_s: float, checkpoint_s: float) -> int:
     """Put a running job back at its previous place in the queue; so many seconds of its work are kept.
 
     Whole checkpoints, each of ``checkpoint_s`` seconds of work.
     """
     if not is_running(log, job):
         return codes.REFUSED_STATE
-    if kept_s > 0.0:
-        keep_work(view, truth, log, job, kept_s, checkpoint_s)
+    if checkpointed_s > 0.0:
+        store_work(view, truth, log, job, checkpointed_s, checkpoint_s)
     requeue_job(view, truth, log, job)
-    settle(view, truth, log)
+    apply_speeds(view, truth, log)
     return 0

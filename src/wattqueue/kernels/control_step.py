@@ -18,7 +18,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import Scalars, as_int64, entry, kernel, referenced
 from wattqueue.kernels.domain_power import read_domains
-from wattqueue.kernels.history_prediction import HistoryPrediction
+from wattqueue.kernels.history_prediction import HistoryState
 from wattqueue.kernels.redistribution import RATES, Sockets, new_sockets, step_caps
 from wattqueue.kernels.site_meter import SiteMeter
 from wattqueue.kernels.speed import set_domain_caps
@@ -72,7 +72,7 @@ class ControlStep(NamedTuple):
 class InLoop(NamedTuple):
     """Parts that the loop asks without returning to Python."""
 
-    history: HistoryPrediction
+    history: HistoryState
     """Of an estimator."""
     step: ControlStep
     """Of a control."""

@@ -27,7 +27,6 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.ahead import fits_ahead, is_held_back, take_ahead
 from wattqueue.kernels.chance import (
     fits_watts,
     keeps_margin,
@@ -46,8 +45,9 @@ from wattqueue.kernels.entries import (
     units_differ,
     wall_s,
 )
-from wattqueue.kernels.search import first_from
+from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.state import KernelView, Reservations
+from wattqueue.kernels.target_lookahead import fits_ahead, is_held_back, take_ahead
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")

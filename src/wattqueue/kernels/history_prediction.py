@@ -27,21 +27,21 @@ from wattqueue.kernels.recent_runs import RecentRuns
 from wattqueue.kernels.scale import watts_at_option
 from wattqueue.kernels.state import Array, KernelView, Log
 
-# Slots of HistoryPrediction.rule.
+# Slots of HistoryState.rule.
 ON = 0
 PREVIOUS_JOB = 1  # the user's last job stands for the next one, as LastJob does
 GREATEST = 2  # the greatest watts are learned, not the mean
 BY_APP = 3  # the user's jobs of the same application count, where there are any
 RULE_SLOTS = 4
 
-# Slots of HistoryPrediction.knob.
+# Slots of HistoryState.knob.
 SPREADS = 0  # standard deviations that are added
 LEAST_SPREAD = 1  # a standard deviation counts as at least this share of the prediction
 KNOB_SLOTS = 2
 
 
 @referenced
-class HistoryPrediction(NamedTuple):
+class HistoryState(NamedTuple):
     """What the loop predicts with: watts, and run times (``runs``).
 
     ``rule`` (4,) int64, ``knob`` (2,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
@@ -81,7 +81,7 @@ def combined_watts(rule: Array, knob: Array, mean: float, spread: float, last: f
 
 
 @kernel
-def predicted_watts(history: HistoryPrediction, job: int, now: float) -> float:
+def predicted_watts(history: HistoryState, job: int, now: float) -> float:
     """Return the watts of a job that arrives now, at the highest frequency; NaN where nothing is known.
 
     From the user's jobs of the same application where they alone count and there are any, else from all of the user's.
@@ -111,7 +111,7 @@ def combine_rows(rule: Array, knob: Array, of_user: Array, of_app: Array, out: A
 
 
 @inlined
-def predict_from_history(view: KernelView, history: HistoryPrediction, job: int) -> None:
+def predict_from_history(view: KernelView, history: HistoryState, job: int) -> None:
     """Write the predicted microwatts of a job that arrives now, at every option.
 
     As ``OnlineBase.apply`` of every other estimator, by the same kernel.
@@ -125,7 +125,7 @@ def predict_from_history(view: KernelView, history: HistoryPrediction, job: int)
 
 
 @inlined
-def learn_end(view: KernelView, log: Log, history: HistoryPrediction, job: int) -> None:
+def learn_end(view: KernelView, log: Log, history: HistoryState, job: int) -> None:
     """Learn a job that ended now: the measured watts of one unit in its last run, mean or greatest."""
     watts = (log.energy_j[job] - log.past_j[job]) / (log.end[job] - log.start[job]) / view.nodes[job]
     if history.rule[GREATEST] != 0 and len(history.peak_w) > 0 and history.peak_w[job] > watts:

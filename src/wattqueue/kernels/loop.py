@@ -40,19 +40,19 @@ from wattqueue.kernels.domains import count_job
 from wattqueue.kernels.drains import end_drains
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
-from wattqueue.kernels.history_prediction import ON, HistoryPrediction, learn_end, predict_from_history
+from wattqueue.kernels.history_prediction import ON, HistoryState, learn_end, predict_from_history
 from wattqueue.kernels.ledger import set_budget
+from wattqueue.kernels.ledger_ramp import begin_ramp, climb, note_rise
 from wattqueue.kernels.measured import lose_samples, note_job, read_samples
 from wattqueue.kernels.nodes import node_events, timer_events
 from wattqueue.kernels.overruns import correct_overruns, overrun_time
 from wattqueue.kernels.power import account, round_us, set_physics, write_power
 from wattqueue.kernels.progress import never_starts
-from wattqueue.kernels.ramp import begin_ramp, climb, note_rise
 from wattqueue.kernels.recent_runs import PREDICTS, learn_run, plan_from_recent
 from wattqueue.kernels.schedule import schedule
 from wattqueue.kernels.sensors import periods
 from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, may_fall, note_held, read_meter
-from wattqueue.kernels.speed import begin_in_domains, settle
+from wattqueue.kernels.speed import apply_speeds, begin_in_domains
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.kernels.ticks import begin_phases, tick
 
@@ -164,7 +164,7 @@ def advance(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
     if loop.next_node_event < len(truth.node_time):
         node_events(view, truth, log)
     if loop.stale > 0:
-        settle(view, truth, log)
+        apply_speeds(view, truth, log)
     if now >= loop.tick_at_s:
         tick(view, truth, log)
     loop.batch = loop.next_arrival
@@ -174,7 +174,7 @@ def advance(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
 
 
 @inlined
-def complete(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> None:
+def complete(view: KernelView, truth: Truth, log: Log, history: HistoryState) -> None:
     """End the job at the top of the heap: log, energy, true watts, units and ledger; then what estimators learn.
 
     The energy of the last stretch is billed from the start at the final watts; ``change_speed`` has added what earlier
@@ -206,7 +206,7 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryPredictio
 
 
 @inlined
-def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> int:
+def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryState) -> int:
     """Apply the submissions of this instant: reject them, or queue them once they have a prediction.
 
     All submissions of an instant are predicted together, after its completions were learned (rule 2). The batch is the
@@ -377,7 +377,7 @@ def apply_starts(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> 
             note_job(view, job, as_int64(1))
     view.now.starts = 0
     if truth.loop.listed > 0:
-        settle(view, truth, log)
+        apply_speeds(view, truth, log)
     if started and truth.loop.stop_mask & codes.STOP_ON_START:
         truth.loop.happened = codes.STOP_ON_START
         return codes.NEED_CONTROL

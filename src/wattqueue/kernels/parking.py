@@ -15,7 +15,7 @@ from wattqueue.kernels.entries import net_of
 from wattqueue.kernels.measured import date_job, note_job
 from wattqueue.kernels.power import draw, round_us, true_factor, true_uw
 from wattqueue.kernels.running import running_insert, running_partition, running_remove
-from wattqueue.kernels.speed import expected_factor, expected_net, listed_fit, move_end, refresh_listed, settle
+from wattqueue.kernels.speed import apply_speeds, expected_factor, expected_net, listed_fit, move_end, refresh_listed
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 INF = float("inf")
@@ -48,7 +48,7 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     running_insert(view, job, net_of(view, job, as_int64(held.option[job]), as_int64(idle)))
     log.parked_s[job] -= time_s
     view.now.dirty = 1
-    settle(view, truth, log)
+    apply_speeds(view, truth, log)
     return 0
 
 
@@ -92,7 +92,7 @@ def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
 
 
 @kernel
-def keep_work(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float, checkpoint_s: float) -> None:
+def store_work(view: KernelView, truth: Truth, log: Log, job: int, checkpointed_s: float, checkpoint_s: float) -> None:
     """Keep work of a running job for its next start: at most what it has done of it, in seconds at reference speed.
 
     Whole checkpoints since its start, each of ``checkpoint_s`` seconds; a rounding below one is one.
@@ -104,10 +104,10 @@ def keep_work(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float,
         left = (truth.ends.time[truth.ends.place[job]] - time_s) / truth.factor[job]
         expected = (held.end[job] - time_s) / held.factor[job]
     planned = view.planned.seconds[job]
-    kept = min(kept_s, max(0.0, truth.work[job] - left), max(0.0, planned - expected))
+    kept = min(checkpointed_s, max(0.0, truth.work[job] - left), max(0.0, planned - expected))
     kept = math.floor(kept / checkpoint_s + ROUNDING) * checkpoint_s
     truth.work[job] -= kept
     view.planned.seconds[job] = max(planned - kept, min(planned, LEAST_S))
     if len(view.planned.promise) > 0:  # else it is the column of walltimes itself
         view.walltime[job] = max(view.walltime[job] - kept, view.planned.seconds[job])
-    log.kept_s[job] += kept
+    log.checkpointed_s[job] += kept

@@ -31,7 +31,7 @@ from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.ranked import choose_units, give_place, take_chosen, take_place
 from wattqueue.kernels.state import Held, KernelView, Units
-from wattqueue.kernels.taking import add_run, note_empty
+from wattqueue.kernels.unit_allocation import add_run, note_empty
 
 
 def new_units(

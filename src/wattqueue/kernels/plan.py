@@ -45,8 +45,8 @@ from wattqueue.kernels.entries import (
     units_differ,
     wall_s,
 )
+from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
-from wattqueue.kernels.search import first_from
 from wattqueue.kernels.state import KernelView, ReservationPlan
 
 INF = float("inf")

@@ -15,7 +15,7 @@ import numpy as np
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.state import KernelView, Units
-from wattqueue.kernels.taking import add_run, note_empty
+from wattqueue.kernels.unit_allocation import add_run, note_empty
 
 
 @kernel

@@ -164,7 +164,7 @@ def plan_from_recent(view: KernelView, runs: RecentRuns, job: int) -> None:
 @inlined
 def learn_run(view: KernelView, log: Log, runs: RecentRuns, job: int) -> None:
     """Learn the run time of a job that ended now, in seconds at the speed that plans take for the reference."""
-    recent_learn(runs, job, (log.end[job] - log.start[job]) / view.held.factor[job] + log.kept_s[job])
+    recent_learn(runs, job, (log.end[job] - log.start[job]) / view.held.factor[job] + log.checkpointed_s[job])
 
 
 @entry

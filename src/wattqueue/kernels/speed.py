@@ -171,7 +171,7 @@ def set_domain_caps(view: KernelView, truth: Truth, log: Log, domains: Array, ca
 
 
 @kernel
-def settle(view: KernelView, truth: Truth, log: Log) -> None:
+def apply_speeds(view: KernelView, truth: Truth, log: Log) -> None:
     """Continue the listed jobs, and those on touched domains, at the speed that others leave them: after ends, starts
     and samples of profiles.
 

@@ -12,7 +12,7 @@ import math
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.domains import TRUE, count_watts, list_job, touch_domains
 from wattqueue.kernels.phases import has_profile, sample_uw
-from wattqueue.kernels.speed import settle
+from wattqueue.kernels.speed import apply_speeds
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 MOMENT_S = 1e-6  # times are rounded to it: work that falls short of a period by less has completed the period
@@ -25,11 +25,13 @@ def tick(view: KernelView, truth: Truth, log: Log) -> None:
     for k in range(truth.ends.filled[0]):
         job = as_int64(truth.ends.item[k])
         if phases.pattern[job] >= 0 and view.held.parked[job] == 0:
-            done = log.kept_s[job] + max(0.0, truth.work[job] - (truth.ends.time[k] - time_s) / truth.factor[job])
+            done = log.checkpointed_s[job] + max(
+                0.0, truth.work[job] - (truth.ends.time[k] - time_s) / truth.factor[job]
+            )
             place = place_at(truth, done)
             if place != phases.place[job]:
                 show_place(view, truth, job, place)
-    settle(view, truth, log)
+    apply_speeds(view, truth, log)
     period = truth.loop.tick_period_s
     at = (math.floor(time_s / period) + 1.0) * period
     truth.loop.tick_at_s = at if at > time_s else at + period
@@ -63,6 +65,6 @@ def begin_phases(view: KernelView, truth: Truth, log: Log) -> None:
     for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
         if has_profile(truth, job):
-            place = place_at(truth, log.kept_s[job])
+            place = place_at(truth, log.checkpointed_s[job])
             truth.phases.place[job] = place
             truth.phases.unit_uw[job] = sample_uw(view, truth, job, place)

@@ -8,7 +8,7 @@ five decisions:
 * **A failure stays local, unless it is about the budget.** A failed write ends the other writes of its job in this
   round. Where the pool could not be set, or a job not be held or requeued, nothing is started in this round either:
   there may be no room for it.
-* **Writes of one kind go together.** Neighbours in the list that may be carried out together (``Write.together``:
+* **Writes of one kind go together.** Neighbours in the list that may be carried out together (``Write.batchable``:
   stops, continuations, changes of jobs) are a batch of at most ``TOGETHER``, and their rows are recorded at
   once: a load target that parks hundreds of jobs is in force within seconds.
 * **Every write passes the bound.** ``WattBound`` (``watts.bound``) is asked before each batch and told of its outcome:
@@ -38,7 +38,7 @@ from wattqueue.live.cluster import (
     SetPool,
     SetPriority,
     Write,
-    one_by_one,
+    apply_each,
 )
 from wattqueue.live.watts.bound import WattBound
 
@@ -63,10 +63,10 @@ class Journal(Protocol):
     """What records each write, before and after. The audit log is one. Raises OutputError where it cannot record."""
 
     def intend(self, writes: Sequence[Write]) -> list[int]:
-        """Record that writes are about to be done; returns their numbers for ``settle``."""
+        """Record that writes are about to be done; returns their numbers for ``record_outcomes``."""
         ...
 
-    def settle(self, outcomes: Sequence[tuple[int, str]]) -> None:
+    def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
         """Record the outcomes of writes by their numbers: ``done``, or the error."""
         ...
 
@@ -81,8 +81,8 @@ class Applier:
     ``boundary`` is called before and after each batch of writes: where the tests kill the controller;
     ``clock`` counts seconds.
 
-    A write that cannot be recorded in the journal (full disk) is carried out only if it lowers: holding the cap must
-    not depend on a disk.
+    A write that cannot be recorded in the journal (full disk) is carried out only if it reduces power: holding the cap
+    must not depend on a disk.
     """
 
     cluster: Cluster
@@ -140,20 +140,22 @@ class Applier:
             numbers = self.journal.intend(batch)
         except OutputError as problem:
             text = f"{LEFT_OUT}: it could not be recorded: {problem}"
-            kept = [write for write in batch if write.lowers]
-            left = [WriteResult(write, text) for write in batch if not write.lowers]
+            kept = [write for write in batch if write.reduces_power]
+            left = [WriteResult(write, text) for write in batch if not write.reduces_power]
             return [*left, *self._done(kept)]
         self.boundary("before")
         done = self._done(batch)
         self.boundary("done")
         with contextlib.suppress(OutputError):  # an intent without outcome: the next snapshot tells the outcome
-            self.journal.settle([(number, one.error or "done") for number, one in zip(numbers, done, strict=True)])
+            self.journal.record_outcomes(
+                [(number, one.error or "done") for number, one in zip(numbers, done, strict=True)]
+            )
         self.boundary("after")
         return done
 
     def _done(self, batch: Sequence[Write]) -> list[WriteResult]:
         """Carry a batch out; return the outcomes."""
-        errors = one_by_one(self.cluster, batch) if len(batch) < 2 else self.cluster.apply_together(batch)
+        errors = apply_each(self.cluster, batch) if len(batch) < 2 else self.cluster.apply_batch(batch)
         return [WriteResult(write, error) for write, error in zip(batch, errors, strict=True)]
 
 
@@ -162,7 +164,7 @@ def batches(writes: Sequence[Write]) -> Iterator[list[Write]]:
     batch: list[Write] = []
     keys: set[JobKey | None] = set()
     for write in writes:
-        alike = write.together and bool(batch) and type(write) is type(batch[0]) and write.key not in keys
+        alike = write.batchable and bool(batch) and type(write) is type(batch[0]) and write.key not in keys
         if batch and not (alike and len(batch) < TOGETHER):
             yield batch
             batch, keys = [], set()

@@ -63,7 +63,7 @@ from wattqueue.live.slurm.connect import commands_for, connect
 from wattqueue.live.stages import plan_with
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state, upgrade_state
-from wattqueue.live.state.memory import Memory, cause
+from wattqueue.live.state.memory import ControllerState, cause
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
@@ -100,9 +100,9 @@ def rules_of(config: LiveConfig) -> Rules:
     t = config.telemetry
     return Rules(
         config.mode, config.start_timeout_s, config.starts_a_cycle, config.slurm.write_priority,
-        config.slurm.place_nodes, config.slurm.power_nodes, t.track_running and t.any_node_source, t.settle_s, t.margin,
-        idle_tolerance=t.idle_tolerance, licence_floor=t.licence_floor, sets_frequency=config.frequency_dir is not None,
-        overshoot=parse_overshoot(t.accepted_overshoot),
+        config.slurm.place_nodes, config.slurm.power_nodes, t.track_running and t.any_node_source,
+        t.warm_up_s, t.margin, idle_tolerance=t.idle_tolerance, licence_floor=t.licence_floor,
+        sets_frequency=config.frequency_dir is not None, overshoot=parse_overshoot(t.accepted_overshoot),
     )  # fmt: skip
 
 
@@ -294,8 +294,8 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     old = before.meter if before is not None else None
     metrics = old if isinstance(old, LiveMetrics) else LiveMetrics(rules.mode)
     require_live(policy, layout.machine, meters=bool(given.sources))
-    decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
-    predictor, memory = Predictor(decider.session, layout), Memory(given.state)
+    decider = Decider(policy, layout, power_nodes=rules.power_nodes, timeout_s=rules.start_timeout_s)
+    predictor, memory = Predictor(decider.session, layout), ControllerState(given.state)
     measured_jobs, run_history = MeasuredJobs(given.state, metrics.learned), RunHistory(given.state)
     predictor.learn(measured_jobs.recall())
     if predictor.run_times is not None:
@@ -317,7 +317,7 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     )  # fmt: skip
 
 
-def _extensions(given: Inputs, memory: Memory, teacher: Teacher) -> list[Extension]:
+def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> list[Extension]:
     """Return the optional features that inputs ask for, in the order in which their stages stand at one place."""
     policy, layout, note = given.policy, given.layout, given.audit.note
     found, heard = list[Extension](), list[Callable[[Cap], None]]()

@@ -258,13 +258,13 @@ class Write:
     why: str = ""
     key: JobKey | None = None
     """The job that it changes; a write that fails ends the other writes of its job."""
-    lowers: bool = False
+    reduces_power: bool = False
     """Whether it can only lower what running jobs may draw: such a write needs no record and no store of state."""
-    together: ClassVar[bool] = False
+    batchable: ClassVar[bool] = False
     """Whether many of this kind may be carried out together: each may be repeated, and none depends on another."""
 
-    def __init_subclass__(cls, kind: str, *, together: bool = False) -> None:
-        cls.kind, cls.together = kind, together
+    def __init_subclass__(cls, kind: str, *, batchable: bool = False) -> None:
+        cls.kind, cls.batchable = kind, batchable
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class HoldJob(Write, kind="hold"):
 
 
 @dataclass(frozen=True)
-class ChangeJob(Write, kind="update", together=True):
+class ChangeJob(Write, kind="update", batchable=True):
     """Change fields of a job, all in one step. Of an active job only watts, limit and comment can change.
 
     ``recount``: the watts are to be counted again even where they are shown already; the resource manager may
@@ -319,12 +319,12 @@ class RequeueJob(Write, kind="requeue"):
 
 
 @dataclass(frozen=True)
-class StopJob(Write, kind="stop", together=True):
+class StopJob(Write, kind="stop", batchable=True):
     """Stop the processes of a running job: it keeps its nodes, and does no work until it is continued."""
 
 
 @dataclass(frozen=True)
-class ContinueJob(Write, kind="continue", together=True):
+class ContinueJob(Write, kind="continue", batchable=True):
     """Let a stopped job go on."""
 
 
@@ -374,10 +374,10 @@ class Cluster(Protocol):
         """
         ...
 
-    def apply_together(self, writes: Sequence[Write]) -> list[str]:
-        """Carry out writes of one kind (``Write.together``) and return the error of each, empty for none.
+    def apply_batch(self, writes: Sequence[Write]) -> list[str]:
+        """Carry out writes of one kind (``Write.batchable``) and return the error of each, empty for none.
 
-        ``one_by_one`` is a correct implementation; a driver may do better.
+        ``apply_each`` is a correct implementation; a driver may do better.
         """
         ...
 
@@ -386,7 +386,7 @@ class Cluster(Protocol):
         ...
 
 
-def one_by_one(cluster: Cluster, writes: Sequence[Write]) -> list[str]:
+def apply_each(cluster: Cluster, writes: Sequence[Write]) -> list[str]:
     """Carry writes out one after the other; return the error of each, empty for none."""
     return [_error_of(cluster, write) for write in writes]
 

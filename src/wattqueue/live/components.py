@@ -30,7 +30,7 @@ def orphans(jobs: Iterable[Job], components: Iterable[Job]) -> list[Job]:
 
 def left_over(components: Iterable[Job]) -> list[JobGoal]:
     """Return goals that hold these orphans, each by its own number."""
-    return [JobGoal(row.key, held=True, why=ORPHANED, alone=True) for row in components if not row.held]
+    return [JobGoal(row.key, held=True, why=ORPHANED, component_only=True) for row in components if not row.held]
 
 
 def handed_over(layout: Layout, nodes: Iterable[Node], held: Sequence[Job], aside: Iterable[Job]) -> list[JobGoal]:

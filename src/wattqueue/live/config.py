@@ -101,7 +101,7 @@ class TelemetrySection(Section):
     """A reading below idle by more than this share counts as the node's maximum, a closer one as idle."""
     licence_floor: Share = 0.2
     """No licence falls below this share of the most that its job's nodes can draw above idle."""
-    settle_s: Seconds = 10.0
+    warm_up_s: Seconds = 10.0
     """How long a job must have been measured before its licence follows."""
 
     @model_validator(mode="after")

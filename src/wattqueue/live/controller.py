@@ -19,9 +19,9 @@ snapshot shows as free may be in use.
 What a full disk does. Five things are written to disk in a round, and none of them may end it:
 
 ==================  ================================================================================================
-releases            not stored: nothing is released in this round (``Memory.place``)
+releases            not stored: nothing is released in this round (``ControllerState.place``)
 audit log           not recorded: only writes that lower are carried out
-other state         kept in memory, stored later (``Memory.unsaved``)
+other state         kept in memory, stored later (``ControllerState.unsaved``)
 lease, heartbeat    overwritten in place; if that fails too they grow stale, and the release fall-back takes over
 status, recording,  left out and reported (``extension.beside``)
 measured jobs
@@ -178,7 +178,7 @@ class Controller:
         now = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok)
         kinds = {(type(refusal.action).__name__, refusal.reason) for refusal in now.refusals}
         self.refusals |= {f"{kind} refused: {reason}": self.clock() for kind, reason in kinds}
-        now.troubles += self.planner.session.estimation.take_problems()
+        now.troubles += self.planner.session.estimation.pop_problems()
         plan_s = time.perf_counter() - begin_plan
         self._note(now)
         if self.mode == "control":  # in the other modes it holds and releases nothing, and keeps no release away

@@ -46,7 +46,7 @@ from wattqueue.policy.interfaces import stated
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.registry import part_name
 from wattqueue.policy.round import NOBODY, ROUND, Round, round_abilities
-from wattqueue.policy.session import Answers, Session, repeat
+from wattqueue.policy.session import InstantResult, Session, replay_instant
 
 UNIT_STATES: dict[Power, int] = {
     "on": codes.UNIT_ON, "off": codes.UNIT_OFF, "booting": codes.UNIT_BOOTING, "stopping": codes.UNIT_STOPPING,
@@ -94,7 +94,7 @@ def require_live(
     nobody = KnownJobs.of(Jobs.build([], [], []))
     options = len(machine.option_partition)
     prediction = Prediction(np.zeros((0, options)), np.ones((0, options)))
-    if needs.online is None and "estimator" not in needs.knows_future:
+    if needs.online is None and "estimator" not in needs.oracle_axes:
         prediction = policy.estimator.predict(nobody, machine)
         check_prediction(nobody, machine, prediction)
     driver = replace(ROUND, telemetry=measures, site_meter=meters)
@@ -129,26 +129,26 @@ class NodeOrders:
     its boot watts are in the budget from the round that woke it, and nobody tells it again.
     """
 
-    patience_s: float
+    timeout_s: float
     """Time after which an order that shows no effect is forgotten, so that it can be given again."""
-    told: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    pending: dict[str, tuple[bool, float]] = field(default_factory=dict)
     """Whether a node was told to be on, and when."""
 
-    def tell(self, name: str, *, powered: bool, now_s: float) -> None:
+    def record(self, name: str, *, powered: bool, now_s: float) -> None:
         """Remember an order that was carried out."""
-        self.told[name] = (powered, now_s)
+        self.pending[name] = (powered, now_s)
 
     def expected(self, nodes: tuple[Node, ...], now_s: float) -> tuple[Node, ...]:
         """Return the nodes as they are about to be; the same tuple where no order is open."""
-        if not self.told:
+        if not self.pending:
             return nodes
         found = []
         for node in nodes:
-            on, since_s = self.told.get(node.name, (False, -np.inf))
+            on, since_s = self.pending.get(node.name, (False, -np.inf))
             before: Power = "off" if on else "on"
-            if node.name in self.told and (node.power != before or now_s - since_s >= self.patience_s):
-                del self.told[node.name]
-            elif node.name in self.told:
+            if node.name in self.pending and (node.power != before or now_s - since_s >= self.timeout_s):
+                del self.pending[node.name]
+            elif node.name in self.pending:
                 node = node._replace(power="booting" if on else "stopping", usable=False)
             found.append(node)
         return tuple(found)
@@ -198,7 +198,7 @@ class RoundFacts(NamedTuple):
     """Measured power of nodes; None where no control reads it."""
 
 
-class Moment(NamedTuple):
+class PartContext(NamedTuple):
     """What the parts of a policy are shown of a round beside its snapshot."""
 
     states: NDArray[np.int8]
@@ -215,11 +215,11 @@ class Moment(NamedTuple):
     """Measured power of nodes; None where no control reads it."""
 
 
-class Asked(NamedTuple):
+class DecisionInputs(NamedTuple):
     """What a round decided on: with the policy, all that a replay needs."""
 
     view: PolicySnapshot
-    moment: Moment | None
+    context: PartContext | None
     """None where no part asks."""
     ranges: dict[int, int]
     """Greatest number of nodes of the jobs that started, by row."""
@@ -235,18 +235,18 @@ class Decision(NamedTuple):
     starts: tuple[StartJob, ...]
     rows: tuple[int, ...]
     """Row of each start in the job table."""
-    answers: Answers
+    answers: InstantResult
     """What the policy's Python parts answered: with the view, all that a replay needs."""
     refusals: tuple[Refusal, ...]
     """Actions that were not carried out, since the last decision."""
-    asked: Asked
+    inputs: DecisionInputs
 
 
 class Decider:
     """Decides round after round for one policy."""
 
-    def __init__(self, policy: Policy, layout: Layout, *, power_nodes: bool, patience_s: float) -> None:
-        """Begin a session. ``patience_s``: see ``NodeOrders``.
+    def __init__(self, policy: Policy, layout: Layout, *, power_nodes: bool, timeout_s: float) -> None:
+        """Begin a session. ``timeout_s``: see ``NodeOrders``.
 
         Raises: PolicyError for a policy that a live controller does not carry out.
         """
@@ -255,7 +255,7 @@ class Decider:
         self.abilities = round_abilities(
             {} if power_nodes else dict.fromkeys((StopNode, WakeNode, DrainNode), NO_POWER_RIGHT)
         )
-        self.orders = NodeOrders(patience_s)
+        self.orders = NodeOrders(timeout_s)
         self.events = EventWatch()
         self._retry = 0
         """Event by which the controls are asked again in the next round, for what was refused in this one."""
@@ -269,20 +269,22 @@ class Decider:
         ``seen`` may be None where no part asks. ``most`` returns the greatest number of nodes of a job that waits, by
         its row in ``view.jobs``.
         """
-        moment = None
+        context = None
         if seen is not None:
             states, happened = unit_states(self.layout, seen.nodes, seen.drained), 0
             if self.session.needs.controls:
                 happened = self.events.observe(seen.waiting, (*seen.running, *seen.under_way), view.cap_w, states)
             happened |= seen.happened | self._retry
-            moment = Moment(states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w, seen.readings)
-        decision = self.answer(view, moment, most)
+            context = PartContext(
+                states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w, seen.readings
+            )
+        decision = self.answer(view, context, most)
         # an agent may be silent for a moment, or the resource manager have no room yet
         refused = any(isinstance(one.action, SetFrequency | Suspend | Resume) for one in decision.refusals)
         self._retry = EVENT_BITS["signal"] if refused else 0
         return decision
 
-    def answer(self, view: PolicySnapshot, moment: Moment | None, most: Callable[[int], int]) -> Decision:
+    def answer(self, view: PolicySnapshot, context: PartContext | None, most: Callable[[int], int]) -> Decision:
         """Ask the session about one round: in a controller, and again in a replay of what it recorded."""
         session, actions = self.session, tuple[Action, ...]()
         margin_w = session.margin_w
@@ -292,13 +294,19 @@ class Decider:
             ranges[row] = most(row)
             return ranges[row]
 
-        if moment is None:
+        if context is None:
             now = Round(view, self.abilities)
         else:
             now = Round(
-                view, self.abilities, moment.states, moment.under_way, moment.limits, moment.parked_w, moment.readings
-            )
-            actions = tuple(session.control(now, view.now_s, moment.happened))
+                view,
+                self.abilities,
+                context.states,
+                context.under_way,
+                context.limits,
+                context.parked_w,
+                context.readings,
+            )  # fmt: skip
+            actions = tuple(session.control(now, view.now_s, context.happened))
             for unit, state in now.powered.items():
                 self.events.ask(unit, state)
             for unit in now.drained:
@@ -306,14 +314,14 @@ class Decider:
             for unit in now.undrained:
                 self.events.ask(unit, codes.UNIT_ON)
         passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
-        answers = Answers(actions, passed, margin_w, session.holds_starts)
+        answers = InstantResult(actions, passed, margin_w, session.holds_starts)
         wider, last = grow(view, now, greatest, self.layout, lambda more: self._repeat(now, more, answers))
         session.lift_limits(last)
         starts, rows = tuple(last.starts()), tuple(last.start_rows())
-        asked = Asked(view, moment, ranges)
-        return Decision(wider, last, starts, rows, answers, session.take_refusals(), asked)
+        inputs = DecisionInputs(view, context, ranges)
+        return Decision(wider, last, starts, rows, answers, session.pop_refusals(), inputs)
 
-    def _repeat(self, first: Round, wider: PolicySnapshot, answers: Answers) -> Round | None:
+    def _repeat(self, first: Round, wider: PolicySnapshot, answers: InstantResult) -> Round | None:
         """Return the round decided again with greater jobs; None where not all of it fits any more."""
         again = first.wider(wider)
-        return again if repeat(again, self.session.needs, answers) else None
+        return again if replay_instant(again, self.session.needs, answers) else None

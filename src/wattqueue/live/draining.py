@@ -14,7 +14,7 @@ from wattqueue.kernels import codes
 from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import Node, SetDrain, Snapshot
 from wattqueue.live.goal import NodeGoal
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.world import Layout
 from wattqueue.policy.round import Round
 
@@ -28,9 +28,9 @@ class Draining:
     """The nodes of one cluster that the controller drained."""
 
     layout: Layout
-    memory: Memory
+    memory: ControllerState
 
-    def settle(self, nodes: Iterable[Node]) -> None:
+    def sync(self, nodes: Iterable[Node]) -> None:
         """Forget the nodes that take jobs again, and those that are gone."""
         if self.memory.drained:
             found = {node.name: node for node in nodes}

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from wattqueue.live.cluster import Job, Snapshot
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.placement import NodeChoice
-from wattqueue.live.state.memory import Memory, ReleasedJob
+from wattqueue.live.state.memory import ControllerState, ReleasedJob
 from wattqueue.live.world import Layout
 
 MARK = "frequency"
@@ -43,7 +43,7 @@ class FrequencyChanges:
 
     layout: Layout
     placement: NodeChoice
-    memory: Memory
+    memory: ControllerState
     at_start: bool = False
     """Whether agents also carry the frequency at which a job was started."""
 

@@ -70,16 +70,16 @@ class JobGoal(NamedTuple):
     """Reason for the audit log."""
     node_count: int | None = None
     """Number of nodes to pin, so that the job gets neither more than ``watts`` counts nor fewer."""
-    reassert: bool = False
+    rewrite_watts: bool = False
     """Write ``watts`` even if they are shown already, so that they are counted again."""
     stopped: bool | None = None
     """True stops a job before its watts are lowered, False continues one after they were raised.
 
     Both are written again where the job is shown so already: a kill may have left it half done.
     """
-    again: bool = False
+    resend_stop: bool = False
     """Stop a job that is shown as stopped, once more."""
-    alone: bool = False
+    component_only: bool = False
     """Write to one component by its own number: the job that it belongs to is gone."""
 
 
@@ -138,12 +138,12 @@ def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
     grows = bool(pool) and int(pool[0].after) > int(pool[0].before)
     power = [w for node in goal.nodes for w in _power(snapshot, node)]
     safe = [*([] if grows else pool), *lowering, *requeue, *power]
-    marked = [replace(w, lowers=_only_lowers(w, snapshot)) for w in safe]
+    marked = [replace(w, reduces_power=_only_reduces_power(w, snapshot)) for w in safe]
     # not marked as lowering: nobody would continue a job whose stop was not stored
     return [*marked, *parking, *raising, *(pool if grows else []), *starting]
 
 
-def _only_lowers(write: Write, snapshot: Snapshot) -> bool:
+def _only_reduces_power(write: Write, snapshot: Snapshot) -> bool:
     """Whether a write can only lower what jobs may draw. The licence of a running job is not what it draws."""
     row = snapshot.by_key.get(write.key) if write.key is not None else None
     frees = isinstance(write, ChangeJob) and row is not None and row.active
@@ -168,16 +168,16 @@ def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Itera
     A hold comes before the change: between the two a released job with lowered watts could start. The priority
     comes after the release, since a held job has none.
     """
-    name, key, why = str(row.number) if goal.alone else row.target, row.key, goal.why
+    name, key, why = str(row.number) if goal.component_only else row.target, row.key, goal.why
     if goal.held and row.pending and row.held_by in ("", "manager"):
         # what the resource manager held itself, it may release at the change
         yield HoldJob(name, "held by it" if row.held else "released", "held", why=why, key=key)
-    lowers = goal.watts is not None and goal.watts < row.watts
-    if goal.stopped and (row.state == "running" or (row.state == "stopped" and (lowers or goal.again))):
+    reduces_power = goal.watts is not None and goal.watts < row.watts
+    if goal.stopped and (row.state == "running" or (row.state == "stopped" and (reduces_power or goal.resend_stop))):
         yield StopJob(name, row.state, "stopped", why=why, key=key)
     old, new = _changes(row, goal)
     if new != JobFields():
-        recount = goal.reassert and new.watts is not None and new.watts > 0 and (row.held or row.active)
+        recount = goal.rewrite_watts and new.watts is not None and new.watts > 0 and (row.held or row.active)
         yield ChangeJob(key.name, str(old), str(new), new, recount, why=why, key=key)
     khz, now_khz = goal.frequency_khz, frequencies.get(name, 0)
     if khz is not None and now_khz != khz:
@@ -204,7 +204,7 @@ def _changes(row: Job, goal: JobGoal) -> tuple[JobFields, JobFields]:
         change("partition", listed, goal.partition)
     if goal.node_count is not None and row.pending and row.range_nodes != (goal.node_count, goal.node_count):
         change("node_count", row.range_nodes, (goal.node_count, goal.node_count))
-    if goal.watts is not None and (goal.watts != row.watts or goal.reassert):
+    if goal.watts is not None and (goal.watts != row.watts or goal.rewrite_watts):
         change("watts", row.watts, goal.watts)
     if goal.nodes is not None and row.pending and set(goal.nodes) != set(row.requested):
         change("nodes", row.requested, goal.nodes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.reports.why import impossible_text
-from wattqueue.live.state.memory import STUCK_AFTER, Memory, Refused
+from wattqueue.live.state.memory import STUCK_AFTER, ControllerState, Refused
 
 OURS = "wattqueue: impossible"
 """Begin of the message to an owner."""
@@ -38,7 +38,7 @@ def is_impossible(row: Job, refused: Refused | None) -> bool:
 class Owners:
     """Writes messages to the owners of impossible jobs, after each refusal once."""
 
-    memory: Memory
+    memory: ControllerState
     _sent: dict[JobKey, int] = field(default_factory=dict)
     """Number of refusals of which each owner got a message; a write that failed is tried again after the next one."""
 

@@ -33,7 +33,7 @@ from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import ContinueJob, Job, JobKey
 from wattqueue.live.draining import WHY
 from wattqueue.live.goal import JobGoal
-from wattqueue.live.state.memory import Memory, ParkedJob
+from wattqueue.live.state.memory import ControllerState, ParkedJob
 from wattqueue.live.table import LiveJobs, Stage
 from wattqueue.live.watts.tracking import CountedPower
 from wattqueue.live.world import Layout
@@ -64,7 +64,7 @@ class Parking:
     """The parked jobs of one cluster."""
 
     layout: Layout
-    memory: Memory
+    memory: ControllerState
     asked: set[JobKey] = field(default_factory=set)
     """Jobs of which the last round wanted another state than the one they had."""
     repeated: dict[JobKey, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Parking:
         known = self.memory.parked.keys() | self.asked
         return EVENT_BITS["parked"] if known and any(row.key in known for row in rows) else 0
 
-    def settle(self, rows: Iterable[Job]) -> None:
+    def sync(self, rows: Iterable[Job]) -> None:
         """Forget the jobs that wait in the queue again."""
         if self.repeated:
             self.repeated = {key: count for key, count in self.repeated.items() if key in self.memory.parked}
@@ -126,7 +126,7 @@ class Parking:
                 goals.append(continued(row, known, now_s))
             elif known is not None and found == Stage.PARKED:
                 goal = self._held(row, part, known, now_s, f"parked still: {known.why}")
-                goals.append(goal._replace(stopped=True, again=self._again(known, now_s)))
+                goals.append(goal._replace(stopped=True, resend_stop=self._again(known, now_s)))
             elif known is not None and found == Stage.RESUMING:
                 text = f"it runs again, and all of it has to: {known.why}"
                 goals.append(continued(row, known, now_s)._replace(why=text))

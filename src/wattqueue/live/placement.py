@@ -28,7 +28,7 @@ from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.decision import Decision
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.state.memory import Memory, ReleasedJob
+from wattqueue.live.state.memory import ControllerState, ReleasedJob
 from wattqueue.live.world import Layout
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.known_jobs import KnownJobs
@@ -72,14 +72,14 @@ class NodeChoice:
     layout: Layout
     policy: Policy
     predictor: Predictor
-    memory: Memory
+    memory: ControllerState
     naming: Naming = "auto"
     pool_w: int = NO_POOL_W
     """The greatest licence that the cluster takes."""
     unprofiled: int = 0
     """Jobs that wait and whose application has no watts by node, although others have."""
 
-    def tell_apart(
+    def with_node_factors(
         self, jobs: KnownJobs, prediction: Prediction, *, telemetry_ok: bool
     ) -> tuple[KnownJobs, Prediction, Floats | None]:
         """Return waiting jobs, their prediction with factors of the nodes, and ranks; None where neither exists.
@@ -89,7 +89,7 @@ class NodeChoice:
         """
         factors = self.predictor.unit_factors if telemetry_ok else {}
         self.unprofiled = 0
-        if self.predictor.tells_apart and telemetry_ok:
+        if self.predictor.has_node_factors and telemetry_ok:
             known = np.array([*(name in factors for name in jobs.app.names), False])
             self.unprofiled = int((~known[jobs.app.codes]).sum())
         if not factors and stated(self.policy.placement, "by_number", False):
@@ -195,7 +195,7 @@ class NodeChoice:
         return [text] if self.unprofiled else []
 
     # -- what the controller asked for, and takes back -----------------------------------------
-    def keep_names(self, goals: Sequence[JobGoal]) -> None:
+    def store_names(self, goals: Sequence[JobGoal]) -> None:
         """Mark jobs that are about to be bound to nodes, before the cluster is asked."""
         self.memory.mark([goal.key for goal in goals if goal.nodes], NAMED)
 

@@ -52,7 +52,7 @@ from wattqueue.live.reports.above_cap import AboveCap
 from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.run_times import EndedRun
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
-from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob
+from wattqueue.live.state.memory import ControllerState, ParkedJob, Refused, ReleasedJob
 from wattqueue.live.table import LiveJobs, Slots, Stage
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.watts.bound import NO_LIMITS, LimitsInForce, WattBound
@@ -92,7 +92,7 @@ class Rules:
     """Whether nodes may be powered up and down."""
     track_running: bool = False
     """Whether licences of running jobs follow what is measured, as far as ``live.watts.lowering`` allows."""
-    settle_s: float = 10.0
+    warm_up_s: float = 10.0
     """See ``Tracker``."""
     margin: float = 0.1
     """See ``Tracker``."""
@@ -293,7 +293,7 @@ class Planner:
     policy: Policy
     cap: Cap
     rules: Rules
-    memory: Memory
+    memory: ControllerState
     predictor: Predictor
     decider: Decider
     stages: Sequence[StageFunction]
@@ -316,7 +316,7 @@ class Planner:
         self.session = self.decider.session
         self.never = NeverStarting(machine, self.session.needs)
         needs = self.session.needs
-        self.tracker = Tracker(rules.settle_s, rules.margin, floor=rules.licence_floor, ledger=needs.corrects)
+        self.tracker = Tracker(rules.warm_up_s, rules.margin, floor=rules.licence_floor, ledger=needs.corrects)
         self.promised = needs.metered is not None
         self.announced = Announced(Signals(self.cap, scale=RiseScale.of(machine)), self.cap)
         self.above = AboveCap(self.session.acts_by_power)
@@ -327,7 +327,7 @@ class Planner:
         self.asks_running = self.decider.asks or bool(self.settings.looks_ahead)
         self.pending = dict[bool, tuple[tuple[object, ...], SitePriority, PendingJobs]]()
         """By whether telemetry counts: the arrays of waiting jobs, and what they depend on."""
-        self.settled: tuple[list[int], list[int], frozenset[int], frozenset[int]] = ([], [], frozenset(), frozenset())
+        self.occupied: tuple[list[int], list[int], frozenset[int], frozenset[int]] = ([], [], frozenset(), frozenset())
         """Running jobs of the last round, those that held units, these, and units held elsewhere."""
         self.ran = dict[JobKey, ObservedJob]()
         """Running jobs with their predictions, kept until they end."""

@@ -68,7 +68,7 @@ class Predictor:
     learned: deque[MeasuredJob] = field(default_factory=deque)
     unit_factors: dict[str, Floats] = field(default_factory=dict)
     """Watts of an application on each unit relative to the prediction, (U,) by name; empty where units are alike."""
-    tells_apart: bool = False
+    has_node_factors: bool = False
     """Whether the estimator has watts by unit at all."""
     app_of: dict[JobKey, str] = field(default_factory=dict)
     """Application of each predicted job that is in ``unit_factors``."""
@@ -118,9 +118,9 @@ class Predictor:
         learned = sorted(self.learned, key=lambda one: one.end_s) if self.session.learns else []
         rows = np.arange(len(learned), len(learned) + len(new), dtype=np.int32)
         asked = (request_table(new, learned), self.layout.machine, finished_of(learned), rows, now_s, self.most_w[0])
-        found = self.session.predict_afresh(*asked)
+        found = self.session.predict_batch(*asked)
         planned_s = [] if self.run_times is None else self.run_times.predict(new, now_s, known)
-        self._keep_factors(asked[0].app, found.unit_factor, new)
+        self._store_factors(asked[0].app, found.unit_factor, new)
         if self._used > self._keep_most:
             self._drop({key for key in self._row if key in known} - {job.key for job in new})
             self._keep_most = 2 * self._used + 10_000
@@ -138,7 +138,7 @@ class Predictor:
             self.notes.watts += self._power[kept].tolist()
             self.notes.planned_s += planned_s
 
-    def take_notes(self) -> EstimatorNotes:
+    def pop_notes(self) -> EstimatorNotes:
         """Return the notes, and begin new ones."""
         notes, self.notes = self.notes or EstimatorNotes(), EstimatorNotes()
         return notes
@@ -188,11 +188,11 @@ class Predictor:
         pairs = zip(known, jobs.option[slots], strict=True)
         return np.array([1.0 if one is None else one[1][option] for one, option in pairs])
 
-    def _keep_factors(self, app: Labels, factor: Floats | None, new: Sequence[JobRequest]) -> None:
+    def _store_factors(self, app: Labels, factor: Floats | None, new: Sequence[JobRequest]) -> None:
         """Keep the factors of applications that have any; ``factor`` (A, U) has a row for each name in ``app``."""
         if factor is None:
             return
-        self.tells_apart = True
+        self.has_node_factors = True
         known = np.flatnonzero(~np.isnan(factor).any(axis=1))
         self.unit_factors |= {app.names[k]: factor[k] for k in known}
         self.app_of |= {job.key: job.app for job in new if job.app in self.unit_factors}

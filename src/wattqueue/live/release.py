@@ -51,7 +51,7 @@ from wattqueue.live.cluster import (
     SetPool,
     Snapshot,
     Write,
-    one_by_one,
+    apply_each,
 )
 from wattqueue.live.files.home import home_of
 from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
@@ -227,7 +227,7 @@ def release_all(
             if error:
                 failed[write.key] = error
                 problems.append(f"{_kind(write)} {write.target}: {error}")
-                if write.lowers and isinstance(write, SetPool):
+                if write.reduces_power and isinstance(write, SetPool):
                     break  # there may be no room for what is released
             else:
                 done.append(write)
@@ -313,9 +313,9 @@ class BestEffortLog:
         numbers = self._try("intend", [write])
         return int(numbers[0]) if numbers else 0
 
-    def settle(self, number: int, outcome: str) -> None:
+    def record_outcome(self, number: int, outcome: str) -> None:
         """Record its outcome."""
-        self._try("settle", [(number, outcome)])
+        self._try("record_outcomes", [(number, outcome)])
 
     def _try(self, name: str, *arguments: Any) -> Any:
         if self.audit is None:
@@ -330,7 +330,7 @@ class BestEffortLog:
 def _carry_out(cluster: Cluster, write: Write, journal: BestEffortLog | None) -> str:
     """Carry a write out; return the error, empty for none."""
     number = journal.intend(write) if journal is not None else 0
-    (error,) = one_by_one(cluster, [write])
+    (error,) = apply_each(cluster, [write])
     if journal is not None:
-        journal.settle(number, error or "done")
+        journal.record_outcome(number, error or "done")
     return error

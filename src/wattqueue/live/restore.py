@@ -16,7 +16,7 @@ from wattqueue.live.cluster import ContinueJob, SetDrain, Snapshot, Write
 from wattqueue.live.goal import Goal, NodeGoal, plan_writes
 from wattqueue.live.parking import GRACE_S, continued
 from wattqueue.live.state.database import open_state
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 
 CLOSE_S = GRACE_S / 4.0
 """A parked job continues in any case when so little is left of its time limit."""
@@ -27,7 +27,7 @@ WHY = "no controller is at work"
 class Restorer:
     """What the state of a controller says is parked and drained, and what takes it back."""
 
-    memory: Memory
+    memory: ControllerState
 
     def writes(self, snapshot: Snapshot, now_s: float, *, now: bool = False) -> list[Write]:
         """Return the writes that take back what is due; all of it with ``now``.
@@ -62,4 +62,4 @@ def restorer_of(url: str) -> Restorer:
 
     Raises: InputError where there is none or where its version is newer, SQLAlchemyError where it fails.
     """
-    return Restorer(Memory(open_state(url, make=False)))
+    return Restorer(ControllerState(open_state(url, make=False)))

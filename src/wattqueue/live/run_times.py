@@ -46,7 +46,7 @@ class EndedRun(NamedTuple):
     """At reference speed."""
 
 
-class SeenRunning(NamedTuple):
+class RunningRecord(NamedTuple):
     """A job that ran in the last round."""
 
     request: JobRequest
@@ -75,7 +75,7 @@ class RunTimes:
     """Ended jobs that are remembered: bounds the memory, and the time to learn them again."""
     ended: deque[EndedRun] = field(default_factory=deque)
     _seconds: dict[JobKey, float] = field(default_factory=dict)
-    _running: dict[JobKey, SeenRunning] = field(default_factory=dict)
+    _running: dict[JobKey, RunningRecord] = field(default_factory=dict)
     _keep_most: int = 10_000
 
     def learn(self, runs: Iterable[EndedRun]) -> None:
@@ -100,7 +100,7 @@ class RunTimes:
             np.array([one.run_s for one in before], np.float64),
         )
         rows = np.arange(count, len(table), dtype=np.int32)
-        planned: list[float] = self.session.plan_afresh(table, self.machine, finished, rows, now_s).tolist()
+        planned: list[float] = self.session.plan_batch(table, self.machine, finished, rows, now_s).tolist()
         if len(self._seconds) > self._keep_most:
             self._seconds = {key: value for key, value in self._seconds.items() if key in known}
             self._keep_most = 2 * len(self._seconds) + 10_000
@@ -141,7 +141,7 @@ class RunTimes:
             if found == Stage.COMPLETING:
                 end_s = min(end_s, now_s)
             paused = still or (before is not None and before.paused)
-            self._running[row.key] = SeenRunning(request, row.start_s, now_s, factor, paused, end_s)
+            self._running[row.key] = RunningRecord(request, row.start_s, now_s, factor, paused, end_s)
 
     def gone(self, running: Container[JobKey], there: Collection[str], now_s: float) -> list[EndedRun]:
         """Return the jobs that have ended since the last round, in order of their ends, as far as these are known.

@@ -33,7 +33,7 @@ from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.run_times import EndedRun
 from wattqueue.live.stages import plan_with
 from wattqueue.live.state.database import open_state
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Layout
 from wattqueue.model.known_jobs import KnownJobs
@@ -83,7 +83,7 @@ def run_small_rounds(planner: Planner) -> int:
         engine = open_state(Path(folder) / "state.db")
         try:
             rules = replace(planner.rules, mode="control")
-            small = _small_planner(policy, layout, rules, Memory(engine))
+            small = _small_planner(policy, layout, rules, ControllerState(engine))
             starts = 0
             for k in range(ROUNDS):
                 if k == ROUNDS // 2:
@@ -97,9 +97,9 @@ def run_small_rounds(planner: Planner) -> int:
     return starts
 
 
-def _small_planner(policy: Policy, layout: Layout, rules: Rules, memory: Memory) -> Planner:
+def _small_planner(policy: Policy, layout: Layout, rules: Rules, memory: ControllerState) -> Planner:
     """Return a planner with a cap that everything fits, and with the meter of a ledger that has one."""
-    decider = Decider(policy, layout, power_nodes=False, patience_s=rules.start_timeout_s)
+    decider = Decider(policy, layout, power_nodes=False, timeout_s=rules.start_timeout_s)
     cap = Cap.constant(2.0 * sum(p.nodes * (p.max_w or 0.0) for p in layout.machine.partitions))
     metered = decider.session.needs.metered
     stages = plan_with([] if metered is None else [ledger_extension(LedgerMeter(metered, memory))])

@@ -29,7 +29,7 @@ from wattqueue.live.goal import Goal, JobGoal, plan_writes
 from wattqueue.live.moldable import range_mark
 from wattqueue.live.planner import BLOCKED_BACKOFF_S, LONGEST_BACKOFF_S, Planner, RoundState, StageFunction
 from wattqueue.live.table import Stage
-from wattqueue.live.watts.licences import REASSERTED
+from wattqueue.live.watts.licences import REWRITTEN
 
 
 @dataclass
@@ -67,13 +67,13 @@ class Writer:
         # a controller killed in between finds the job held, and forgets the release; the other order could lose the
         # range, or the watts of a job under way
         try:
-            self._keep_ranges(now)
-            planner.placement.keep_names(goal.jobs)
+            self._store_ranges(now)
+            planner.placement.store_names(goal.jobs)
             planner.memory.place(now.placed)
             planner.memory.park(now.parked)
             planner.memory.drain((node.name for node in goal.nodes if node.drained), now.until_s)
         except OutputError:  # the status shows why, as the memory's problem
-            writes = [write for write in writes if write.lowers]
+            writes = [write for write in writes if write.reduces_power]
         # frequencies of jobs that ended are removed here: the job itself only reads its own
         told = snapshot.frequencies
         gone = sorted(told.keys() - {row.key.name for row in snapshot.jobs}) if told else []
@@ -83,7 +83,7 @@ class Writer:
             self.run_dir.withhold(stored_figure(goal.pool_w, snapshot.pool.total, suspended), now.now_s)
         return writes
 
-    def _keep_ranges(self, now: RoundState) -> None:
+    def _store_ranges(self, now: RoundState) -> None:
         """Store the range of nodes of jobs that are about to be pinned."""
         for one in now.chosen if now.placed else ():
             least, most = self.planner.node_range(one.row)
@@ -95,8 +95,8 @@ class Writer:
         planner = self.planner
         for write in (outcome.write for outcome in outcomes if not outcome.error):
             if isinstance(write, PowerNode):
-                planner.decider.orders.tell(write.target, powered=write.on, now_s=now.now_s)
-        self._settle(now, outcomes)
+                planner.decider.orders.record(write.target, powered=write.on, now_s=now.now_s)
+        self._record_outcomes(now, outcomes)
         planner.draining.note(outcomes)
         planner.parking.note(outcomes)
         failed = {outcome.write.key for outcome in outcomes if outcome.error}
@@ -115,7 +115,7 @@ class Writer:
         now.goal = now.goal._replace(jobs=jobs)
         return changes
 
-    def _settle(self, now: RoundState, outcomes: Sequence[WriteResult]) -> None:
+    def _record_outcomes(self, now: RoundState, outcomes: Sequence[WriteResult]) -> None:
         """Refuse starts that failed, and jobs that were taken back; the others are under way."""
         planner = self.planner
         done = {(type(o.write), o.write.key) for o in outcomes if not o.error}
@@ -127,8 +127,8 @@ class Writer:
             planner.refuse(key, failed[key], now.now_s)
         failed_keys = {o.write.key for o in outcomes if o.error}
         planner.released |= {placed.key for placed in now.placed if (ReleaseJob, placed.key) in done}
-        written = {goal.key for goal in now.goal.jobs if goal.reassert and (ChangeJob, goal.key) in done}
-        planner.memory.mark(written - failed_keys, REASSERTED)
+        written = {goal.key for goal in now.goal.jobs if goal.rewrite_watts and (ChangeJob, goal.key) in done}
+        planner.memory.mark(written - failed_keys, REWRITTEN)
         late = {row.key: row for row in now.rows_at(Stage.LATE)}
         for key in late.keys() & {key for kind, key in done if kind is HoldJob and key is not None}:
             blocked, reason = late[key].blocked, late[key].reason

@@ -93,7 +93,7 @@ class Requeue:
     """
 
     job: str
-    kept_s: float = 0.0
+    checkpointed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,13 +172,13 @@ def first_net_uw(
 def build_view(
     jobs: KnownJobs, machine: Machine, prediction: Prediction, entries: Entries, window: Window, settings: PassSettings,
     *, rank: Floats | None = None, planned_s: Floats | None = None, checked: bool = False,
-    keeps_work: bool = False,
+    stores_work: bool = False,
 ) -> state.KernelView:  # fmt: skip
     """Return a view of an idle machine and an empty queue, ready for ``jobs``.
 
     ``rank`` (applications, units) is what the placement ranks units by; None takes the lowest numbers. ``planned_s``
     (n,) are planned seconds at reference speed, at most the walltimes; None plans with the walltimes. ``checked``:
-    the caller has called ``check_shapes`` on these arrays, or on more of them. ``keeps_work``: a requeue may change
+    the caller has called ``check_shapes`` on these arrays, or on more of them. ``stores_work``: a requeue may change
     walltimes, so that the job table's own column is not used.
 
     Raises: PolicyError where the parts' arrays do not fit together.
@@ -195,7 +195,7 @@ def build_view(
     if len(by_unit.order):
         units = ranked_units(units, by_unit.order)
     walltime = kernel_array(jobs.walltime_s, np.float64)
-    if keeps_work:
+    if stores_work:
         walltime = walltime.copy()
     view = state.KernelView(
         kernel_array(jobs.nodes, np.int32),

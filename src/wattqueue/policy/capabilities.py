@@ -111,7 +111,7 @@ class Capabilities:
     """Of the first control whose step a kernel can take, where a driver has that kernel."""
     step_control: int
     """Which of the controls that is; -1 for none."""
-    knows_future: tuple[str, ...]
+    oracle_axes: tuple[str, ...]
     """Axes whose part is an oracle: it reads what no scheduler can know."""
 
     @property
@@ -221,7 +221,7 @@ def resolve(policy: Policy) -> Capabilities:
         ramped=bool(stated(ledger, "ramped", False)),
         step=step,
         step_control=step_control,
-        knows_future=tuple(axis for axis, part in parts_of(policy) if is_oracle(part)),
+        oracle_axes=tuple(axis for axis, part in parts_of(policy) if is_oracle(part)),
     )
     if needs.by_target and needs.pass_code == codes.CONSERVATIVE:
         raise PolicyError(

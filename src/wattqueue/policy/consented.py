@@ -130,7 +130,7 @@ def refused_by_consent(view: View, action: Action, caps_w: Floats, freed_w: floa
     force of all power domains. ``freed_w``: watts that actions of this instant freed and the view does not show yet;
     -inf where measured power is above the cap alone, and the policy acts by it.
     """
-    if isinstance(action, Requeue) and action.kept_s > 0 and np.isnan(checkpoint_of(view, action.job)):
+    if isinstance(action, Requeue) and action.checkpointed_s > 0 and np.isnan(checkpoint_of(view, action.job)):
         return KEEPS_NOTHING
     if not isinstance(action, SLOWING) or not keeps_cap_alone(view, freed_w):
         return ""

@@ -2,9 +2,9 @@
 
 What an estimator answers is checked before a kernel sees it: the shape, and every figure. A simulation ends with a
 ``PolicyError`` for an answer that cannot be used (``begin``, ``arrive``). A live controller has to go on: it states the
-watts at which such jobs count instead, and reports what was wrong (``afresh``, ``take_problems``). Each of its rounds
-has a table of its own, on which an estimator that learns is asked from the beginning, so that what it answers depends
-on the jobs that ended before and on nothing else.
+watts at which such jobs count instead, and reports what was wrong (``predict_batch``, ``pop_problems``). Each of its
+rounds has a table of its own, on which an estimator that learns is asked from the beginning, so that what it answers
+depends on the jobs that ended before and on nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wattqueue.policy.by_unit import check_unit_factor, with_worst_case
 Rows = NDArray[np.int32]
 
 
-class Estimation:
+class EstimatorSession:
     """Asks one estimator.
 
     Invariant: within one call, completions are learned before submissions are predicted (rule 2 of docs/semantics.md).
@@ -64,7 +64,7 @@ class Estimation:
             raise PolicyError(f"{what} (row {int(rows[np.argmax(wrong)])} of the jobs)", where=self.name, hint=hint)
         return watts
 
-    def afresh(
+    def predict_batch(
         self, jobs: KnownJobs, machine: Machine, finished: Finished, rows: Rows, now_s: float, instead: Floats
     ) -> Prediction:
         """Ask about some rows of a table from the beginning, and return usable figures for each. Shapes (k, O).
@@ -98,7 +98,7 @@ class Estimation:
         power, time = np.where(each, most, asked), np.where(each, time, first.time_factor)
         return Prediction(power, time, unit_factor=answer.unit_factor)
 
-    def take_problems(self) -> list[str]:
+    def pop_problems(self) -> list[str]:
         """Return what was wrong with answers since this was last asked."""
         found, self.problems = list(self.problems), {}
         return found
@@ -126,7 +126,7 @@ class Estimation:
         self.report(f"estimator {self.name}: {what}; the jobs count at their maximum")
 
     def report(self, problem: str) -> None:
-        """Keep a problem for ``take_problems``, once."""
+        """Keep a problem for ``pop_problems``, once."""
         self.problems[problem] = None
 
 

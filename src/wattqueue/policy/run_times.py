@@ -42,7 +42,7 @@ def ask_run_times(part: OnlineRunTime, finished: FinishedRuns | None, rows: NDAr
     return checked_seconds(part, part.seconds_of(rows, now_s), len(rows))
 
 
-def run_times_afresh(
+def run_times_batch(
     part: RunTime,
     online: OnlineRunTime | None,
     jobs: KnownJobs,

@@ -8,7 +8,7 @@ estimator learns and predicts.
 
 The order of an instant is rule 2 of docs/semantics.md::
 
-    learn, predict      completions before submissions          Session.predict, Session.predict_afresh
+    learn, predict      completions before submissions          Session.predict, Session.predict_batch
     controls            those that are due, one by one          Session.control
     pass                margin, order, starts                   Session.schedule
 
@@ -43,11 +43,11 @@ from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
 from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent, refused_by_power
 from wattqueue.policy.decide import ranked_starts
 from wattqueue.policy.driver import Driver
-from wattqueue.policy.estimation import Estimation
+from wattqueue.policy.estimation import EstimatorSession
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.overtaking import OVERTAKES, overtakes
 from wattqueue.policy.policy import Policy
-from wattqueue.policy.run_times import run_times_afresh
+from wattqueue.policy.run_times import run_times_batch
 from wattqueue.policy.target_limits import LIFTED, TargetLimits
 from wattqueue.policy.view import View
 
@@ -66,7 +66,7 @@ INF = float("inf")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PassAnswers:
+class PassResult:
     """What the Python parts of a pass answered: with the view, all that the pass depends on."""
 
     margin_w: float = 0.0
@@ -78,12 +78,12 @@ class PassAnswers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class InstantResult:
     """All that the Python parts of a policy answered at one instant."""
 
     actions: tuple[Action, ...] = ()
     """Actions of controls that were carried out, in their order; those refused changed nothing."""
-    pass_answers: PassAnswers | None = None
+    pass_answers: PassResult | None = None
     """None where there was no pass."""
     margin_before_w: float = 0.0
     """Watts that the ledger kept free while the controls acted: the margin of the pass before."""
@@ -110,10 +110,10 @@ class Session:
 
         First due at ``begin_s`` are those with a period, and those that wait for a signal or for nodes (rule 2).
 
-        ``needs`` is what ``resolve(policy)`` returned. ``report``: refusals are kept for ``take_refusals``, too.
+        ``needs`` is what ``resolve(policy)`` returned. ``report``: refusals are kept for ``pop_refusals``, too.
         """
         self.needs = needs
-        self.estimation = Estimation(policy.estimator, needs.online)
+        self.estimation = EstimatorSession(policy.estimator, needs.online)
         self.predicts_in_loop = False
         """Whether the driver's compiled loop learns and predicts watts itself."""
         self.plans_in_loop = False
@@ -180,7 +180,7 @@ class Session:
         """
         return self.estimation.arrive(finished, rows, now_s, options)
 
-    def predict_afresh(
+    def predict_batch(
         self,
         jobs: KnownJobs,
         machine: Machine,
@@ -192,23 +192,23 @@ class Session:
         """Do the same on a table of its own, for a driver that goes on whatever the estimator answers.
 
         Jobs whose prediction cannot be used count ``instead``: watts of one unit by option. What was wrong is listed by
-        ``estimation.take_problems``. Shapes (k, O).
+        ``estimation.pop_problems``. Shapes (k, O).
         """
-        return self.estimation.afresh(jobs, machine, finished, rows, now_s, instead)
+        return self.estimation.predict_batch(jobs, machine, finished, rows, now_s, instead)
 
-    def plan_afresh(
+    def plan_batch(
         self, jobs: KnownJobs, machine: Machine, finished: FinishedRuns, rows: NDArray[np.int32], now_s: float
     ) -> Floats:
-        """Return the planned seconds of some rows of a table of its own, as ``run_times_afresh`` does. Shape (k,).
+        """Return the planned seconds of some rows of a table of its own, as ``run_times_batch`` does. Shape (k,).
 
         Jobs whose run time cannot be predicted are planned at their walltimes; what was wrong is listed by
-        ``estimation.take_problems``.
+        ``estimation.pop_problems``.
         """
         part, walltime_s = self.needs.plans, jobs.walltime_s[rows]
         if part is None:
             return walltime_s
         try:
-            return run_times_afresh(part, self.needs.plans_online, jobs, machine, finished, rows, now_s)
+            return run_times_batch(part, self.needs.plans_online, jobs, machine, finished, rows, now_s)
         except Exception as error:  # noqa: BLE001 - whatever a user's part does, a controller goes on
             what = error.what if isinstance(error, WattQueueError) else f"{type(error).__name__}: {error}"
             self.estimation.report(f"run times {type(part).__name__}: {what}; the jobs are planned at their walltimes")
@@ -222,7 +222,7 @@ class Session:
             pending.append(refusal)
         self.refused[reason] += 1
 
-    def take_refusals(self) -> tuple[Refusal, ...]:
+    def pop_refusals(self) -> tuple[Refusal, ...]:
         """Return the refusals since this was last asked, for a driver that reports them."""
         pending = self.pending[_REPORT]
         found = tuple(pending)
@@ -338,7 +338,7 @@ class Session:
         """Return whether ``pass_interval_s`` has elapsed since the last pass (rule 10)."""
         return now_s >= self.last_pass_s + self.needs.pass_interval_s
 
-    def schedule(self, driver: Driver) -> PassAnswers:
+    def schedule(self, driver: Driver) -> PassResult:
         """Run the pass of this instant; return what its Python parts answered. Starts are in the kernel's buffer.
 
         The margin comes first, because it changes the budget. A start of a pass in Python that does not fit is refused
@@ -351,7 +351,7 @@ class Session:
         needs = self.needs
         if not needs.pass_in_python:
             schedule_once(driver.kernel)
-            return PassAnswers()
+            return PassResult()
         refusals = self._pending(_PASS)
         margin = self._margin_w(driver, refusals)
         view = driver.view(refusals, needs.pass_part)
@@ -361,7 +361,7 @@ class Session:
             starts = tuple(listed(answer, (Start,), needs.pass_part, "schedule()"))
         elif needs.rerank is not None:
             priority = np.array(needs.rerank(view), np.float64)
-        answers = PassAnswers(margin, priority, starts)
+        answers = PassResult(margin, priority, starts)
         for start, code in run_pass(driver, view, needs, answers):
             job = view.job_id(view.entry_job(start.entry)) if 0 <= start.entry < view.entries else ""
             self.refuse(StartJob(job, -1, (), int(start.option)), REASONS[code])
@@ -397,7 +397,7 @@ def hold_starts(kernel: state.KernelView, *, held: bool) -> None:
         kernel.now.dirty = 1
 
 
-def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassAnswers) -> list[tuple[Start, int]]:
+def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassResult) -> list[tuple[Start, int]]:
     """Run a pass with the answers of its Python parts; return the starts that were refused, with their codes."""
     if answers.starts is None and answers.priority is None:
         schedule_once(driver.kernel)
@@ -413,7 +413,7 @@ def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassAnswe
     return refused
 
 
-def repeat(driver: Driver, needs: Capabilities, answers: Answers) -> bool:
+def replay_instant(driver: Driver, needs: Capabilities, answers: InstantResult) -> bool:
     """Do again, on another driver, what a policy did at one instant, without asking its parts.
 
     Returns whether everything was carried out. A recorded round is replayed so, and a round in which jobs get more

@@ -22,7 +22,7 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.actions import net_of_start
 from wattqueue.kernels.consent import start_options
 from wattqueue.kernels.domain_power import read_domains
-from wattqueue.kernels.lists import RunningList, list_queue
+from wattqueue.kernels.view_lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine

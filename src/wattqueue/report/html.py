@@ -20,7 +20,7 @@ SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "points
 """Scripts of the page in the order in which they depend on each other; ``page.js`` starts the charts."""
 TIMED = ("power", "gantt", "queue", "overlay", "hours")
 """Kinds with a time axis: they have zoom buttons and move together."""
-SMALL = ("cdf", "density", "bars", "cdfs", "payers", "capcurve-small")
+SMALL = ("cdf", "density", "bars", "cdfs", "delayed_users", "capcurve-small")
 """Kinds that take half of the width, in pairs."""
 MOST_LINKED = 9
 """Figures in the navigation of a page; a page with more links its other parts only."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import EngineError, MachineError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
-from wattqueue.kernels.bound import bind
+from wattqueue.kernels.bound_entries import bind
 from wattqueue.kernels.control_step import InLoop, step_if_due
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.ledger import set_budget
@@ -103,7 +103,7 @@ class Run:
     """Start that each job's first reservation promised, inf for none; None where no run times are predicted."""
     overruns: NDArray[np.int16] | None = None
     """Times that each job outlived its planned time; empty where no run times are predicted."""
-    kept_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    checkpointed_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Seconds of work at reference speed that requeues of each job kept. Shape (n,), empty for none."""
 
     @property
@@ -209,7 +209,7 @@ class Simulation:
         rank = policy.placement.rank(len(jobs.app.names), machine, prediction)
         view = build_view(
             known, machine, prediction, entries, window, settings, rank=rank, planned_s=planned_s, checked=True,
-            keeps_work=needs.views,
+            stores_work=needs.views,
         )  # fmt: skip
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
@@ -218,7 +218,7 @@ class Simulation:
             view = with_sensors(view, machine, needs.measured, needs.corrects)
         truth = build_truth(
             jobs, machine, actual or actual_power(jobs, machine), reject, signals, events, phases_s, reading,
-            keeps_work=needs.views,
+            stores_work=needs.views,
         )  # fmt: skip
         self.phases_s = phases_s
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
@@ -383,7 +383,7 @@ class Simulation:
             self.session.refused[NO_POWER] += int(self.parts.step.now.refused)
         notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
         promised = self.view.planned.promise
-        more = (promised if len(promised) else None, self.view.planned.overruns, self.log.kept_s)
+        more = (promised if len(promised) else None, self.view.planned.overruns, self.log.checkpointed_s)
         inputs = self.jobs, self.machine, self.cap
         return Run(*inputs, schedule, power, notes, self.phases_s, *more)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.history_prediction import KNOB_SLOTS, RULE_SLOTS, HistoryPrediction
+from wattqueue.kernels.history_prediction import KNOB_SLOTS, RULE_SLOTS, HistoryState
 from wattqueue.kernels.recent_runs import RecentRuns, no_recent_runs
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
@@ -88,7 +88,7 @@ def recent_runs_of(runtime: object) -> RecentRuns:
     return no_recent_runs()
 
 
-def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) -> HistoryPrediction:
+def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) -> HistoryState:
     """Return the state of a history estimator and of a run-time part, shared with the loop.
 
     For every other one, a state that is switched off: kernels need arguments of one type.
@@ -102,9 +102,9 @@ def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) ->
         user = np.ascontiguousarray(jobs.user.codes, np.int32)
         pair = np.ascontiguousarray(found.pair, np.int32)
         own = (found.state, user, found.by_app, pair)
-        return HistoryPrediction(found.rule, found.knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic, runs)
+        return HistoryState(found.rule, found.knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic, runs)
     nothing = np.zeros(0)
     nobody = np.zeros(0, np.int32)
     none = (new_history(nobody), nobody)
     off = np.zeros(RULE_SLOTS, np.int64)
-    return HistoryPrediction(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing, runs)
+    return HistoryState(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing, runs)

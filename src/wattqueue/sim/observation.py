@@ -58,7 +58,7 @@ class EndedRuns:
             return None
         rows = log.finished[self.read : count].copy()
         self.read = count
-        done = (log.end[rows] - log.start[rows]) / self.factor[rows] + log.kept_s[rows]
+        done = (log.end[rows] - log.start[rows]) / self.factor[rows] + log.checkpointed_s[rows]
         return FinishedRuns(rows, log.end[rows], done)
 
 

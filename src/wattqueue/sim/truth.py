@@ -172,7 +172,7 @@ def profile_period(jobs: Jobs, phases_s: float) -> float:
 
 def build_truth(
     jobs: Jobs, machine: Machine, actual: Prediction, reject: NDArray[np.int8], signals: Signals, events: NodeEvents,
-    phases_s: float | None = None, reading: SensorReading | None = None, *, keeps_work: bool = False,
+    phases_s: float | None = None, reading: SensorReading | None = None, *, stores_work: bool = False,
 ) -> state.Truth:  # fmt: skip
     """Return the world at rest before the first submission: every unit on and idle, nothing submitted.
 
@@ -180,7 +180,7 @@ def build_truth(
     Work is at most the walltime, because a job that outruns it is killed there (rule 3 of docs/semantics.md).
 
     ``phases_s``: true watts follow the jobs' power profiles, sampled at each whole multiple of so many seconds.
-    ``reading``: how the machine's power sensors are read; None where nobody reads them. ``keeps_work``: a requeue may
+    ``reading``: how the machine's power sensors are read; None where nobody reads them. ``stores_work``: a requeue may
     change the column of work.
 
     Raises: InputError for ``phases_s`` without profiles or too small, if events name a unit outside the machine, or a
@@ -212,7 +212,7 @@ def build_truth(
             loop.sample_at_s = -np.inf
     kill = jobs.runtime_s > jobs.walltime_s
     work = np.minimum(jobs.runtime_s, jobs.walltime_s) if kill.any() else kernel_array(jobs.runtime_s, np.float64)
-    if keeps_work:
+    if stores_work:
         work = work.copy()
     return state.Truth(
         work,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.bound import bind
+from wattqueue.kernels.bound_entries import bind
 from wattqueue.kernels.recent_runs import set_planned
 from wattqueue.kernels.speed import set_domain_caps
 from wattqueue.model.jobs import Jobs
@@ -188,12 +188,12 @@ def _wake(world: SimulatedWorld, action: actions.WakeNode) -> str:
 
 def _requeue(world: SimulatedWorld, action: actions.Requeue) -> str:
     call = world.bound.get(act.requeue) or world.bind(act.requeue, world.kernel, world.truth, world.log)
-    if not action.kept_s >= 0.0:
-        raise TypeError("kept_s are seconds of work, 0 or more")
+    if not action.checkpointed_s >= 0.0:
+        raise TypeError("checkpointed_s are seconds of work, 0 or more")
     row = world.names.row(action.job)
     consent = world.jobs.consent
     every = np.inf if consent is None or row < 0 else float(np.nan_to_num(consent.checkpoint_s[row], nan=np.inf))
-    return REASONS[call(row, float(action.kept_s) if every < np.inf else 0.0, every)]
+    return REASONS[call(row, float(action.checkpointed_s) if every < np.inf else 0.0, every)]
 
 
 def _suspend(world: SimulatedWorld, action: actions.Suspend) -> str:

@@ -1,4 +1,4 @@
-"""Write the answer as files: ``whatif.csv`` (one row per cap), ``payers.csv`` and ``whatif.json``.
+"""Write the answer as files: ``whatif.csv`` (one row per cap), ``delayed_users.csv`` and ``whatif.json``.
 
 whatif.json holds all of it, with definitions. Values are in SI units and columns are named as in docs/semantics.md;
 None becomes an empty cell or ``null``.
@@ -17,9 +17,9 @@ from wattqueue.model.never_ran import ROW
 from wattqueue.model.sums import sum_of_products
 from wattqueue.version import SCHEMA_VERSION, __version__
 from wattqueue.whatif import safe
-from wattqueue.whatif.answer import Answer, Bill, Curve
+from wattqueue.whatif.analysis import Bill, CapAnalysis, Curve
 from wattqueue.whatif.bill import Tariff
-from wattqueue.whatif.payers import Payers
+from wattqueue.whatif.delayed_users import DelayedUsers
 from wattqueue.whatif.run import RunSummary
 from wattqueue.whatif.safe import SafeCaps
 
@@ -32,14 +32,15 @@ DEFINITIONS = {
     "flat or straight",
     "worst_hours": "hours of submission by the additional node-hours of wait of the jobs submitted in them, against "
     "the run without a cap",
-    "payers": "sums over jobs that run with and without the cap; extra_wait_node_h is nodes times additional wait",
+    "delayed_users": "sums over jobs that run with and without the cap; extra_wait_node_h is nodes times additional "
+    "wait",
     "bill": "the whole machine from the first submission to the run's own end",
     "not_comparable": "why the run may not be compared with the one without a cap: other jobs ran; null where it may",
 }
 """What names in whatif.json mean, written into the file itself."""
 
 
-def rows(answer: Answer) -> list[Row]:
+def rows(answer: CapAnalysis) -> list[Row]:
     """Return one row per configuration and cap, the run without a cap first, with all metrics by their names.
 
     Beside the metrics: why jobs never ran, additional waits, bill, cost and carbon where there is a series, share of
@@ -49,12 +50,12 @@ def rows(answer: Answer) -> list[Row]:
     return [row for curve in answer.curves for row in (_plain(answer, curve), *_capped(answer, curve))]
 
 
-def _plain(answer: Answer, curve: Curve) -> Row:
+def _plain(answer: CapAnalysis, curve: Curve) -> Row:
     """Return the row of the run without a cap."""
     return {**_name(curve), "cap": "none", "cap_w": None, **_figures(curve.plain), **_billed(answer, curve.plain_bill)}
 
 
-def _capped(answer: Answer, curve: Curve) -> Iterator[Row]:
+def _capped(answer: CapAnalysis, curve: Curve) -> Iterator[Row]:
     """Yield the rows of all caps of one configuration.
 
     ``extra_wait_s_mean`` is a plain mean over the jobs that run with and without the cap; ``extra_wait_node_h``
@@ -93,7 +94,7 @@ def _figures(ran: RunSummary) -> Row:
     return {**ran.metrics, ROW: ran.work.reasons}
 
 
-def _billed(answer: Answer, bill: Bill) -> Row:
+def _billed(answer: CapAnalysis, bill: Bill) -> Row:
     """Return the columns of a bill: energy always, cost and carbon where there is a series for them."""
     found: Row = {"bill_energy_j": bill.energy_j}
     if answer.setup.prices is not None:
@@ -103,19 +104,19 @@ def _billed(answer: Answer, bill: Bill) -> Row:
     return found
 
 
-def payer_rows(answer: Answer) -> Iterator[Row]:
+def delayed_user_rows(answer: CapAnalysis) -> Iterator[Row]:
     """Yield one row per user and partition, under every cap of every configuration.
 
     These are many (users x caps x configurations) and therefore not part of whatif.json.
     """
     for curve in answer.curves:
         for k, cap in enumerate(answer.setup.caps):
-            for group in answer.payers(curve, k):
+            for group in answer.delayed_users(curve, k):
                 for i in range(len(group.name)):
                     yield {**_name(curve), "cap": cap.text, "cap_w": cap.cap_w, **_payer(group, i)}
 
 
-def _payer(group: Payers, i: int) -> Row:
+def _payer(group: DelayedUsers, i: int) -> Row:
     """Return the columns of one user or partition."""
     return {
         "kind": group.kind,
@@ -129,15 +130,15 @@ def _payer(group: Payers, i: int) -> Row:
     }
 
 
-def to_json(answer: Answer) -> str:
-    """Return the answer as JSON text: everything but the payers of each cap, which are many.
+def to_json(answer: CapAnalysis) -> str:
+    """Return the answer as JSON text: everything but the delayed users of each cap, which are many.
 
     NaN is refused (``allow_nan=False``): JSON has no such value, and a reader would fail later and elsewhere.
     """
     return json.dumps(_document(answer), indent=1, allow_nan=False) + "\n"
 
 
-def _document(answer: Answer) -> Row:
+def _document(answer: CapAnalysis) -> Row:
     """Return the JSON document as a mapping."""
     setup = answer.setup
     return {
@@ -177,7 +178,7 @@ def _series(tariff: Tariff | None) -> Mapping[str, Any] | None:
     }
 
 
-def _lowest(answer: Answer, verdict: SafeCaps, under: str) -> Row:
+def _lowest(answer: CapAnalysis, verdict: SafeCaps, under: str) -> Row:
     """Return the lowest safe cap of a verdict and why, with an ending of the names."""
     cap = None if verdict.lowest is None else answer.setup.caps[verdict.lowest]
     return {
@@ -187,7 +188,7 @@ def _lowest(answer: Answer, verdict: SafeCaps, under: str) -> Row:
     }
 
 
-def _configuration(answer: Answer, curve: Curve) -> Row:
+def _configuration(answer: CapAnalysis, curve: Curve) -> Row:
     """Return the conclusions about one configuration: knee, lowest safe cap and why, the worst hours under each cap."""
     caps = answer.setup.caps
     return {

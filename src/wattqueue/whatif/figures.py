@@ -19,8 +19,8 @@ from wattqueue.report import words
 from wattqueue.report.equal import equal_sentence
 from wattqueue.report.figure import SCOPE_WORDS, Axis, Drawn, Figure, axis_of_time, finite_max
 from wattqueue.whatif import text
-from wattqueue.whatif.answer import Answer, Bill, Curve
-from wattqueue.whatif.payers import Payers
+from wattqueue.whatif.analysis import Bill, CapAnalysis, Curve
+from wattqueue.whatif.delayed_users import DelayedUsers
 from wattqueue.whatif.safe import percent
 
 LOG_RATIO = 20.0
@@ -30,10 +30,10 @@ HOLLOW = (
     "at least."
 )
 MOST = 12
-"""Names in the figure of payers."""
+"""Names in the figure of delayed users."""
 
 
-def pictures(answer: Answer) -> list[Drawn]:
+def pictures(answer: CapAnalysis) -> list[Drawn]:
     """Return all figures with the name of the JavaScript function that draws each, in the order of the page.
 
     Cost and carbon need their series. Users and partitions appear where there is more than one of them; of several
@@ -46,18 +46,18 @@ def pictures(answer: Answer) -> list[Drawn]:
         (slowdown(answer), "capcurve-small"),
         (energy(answer), "capcurve-small"),
     ]
-    same = [curve for curve in answer.curves if curve.gates[curve.at].open]
+    same = [curve for curve in answer.curves if curve.gates[curve.detail_row].open]
     if same:
         found.insert(2, (_choice(same, [hours(answer, curve) for curve in same]), "hours"))
     if answer.setup.prices is not None:
         found.append((cost(answer), "capcurve-small"))
     if answer.setup.intensity is not None:
         found.append((carbon(answer), "capcurve-small"))
-    by_kind = zip(*(answer.payers(curve, curve.at) for curve in same), strict=True)
+    by_kind = zip(*(answer.delayed_users(curve, curve.detail_row) for curve in same), strict=True)
     for groups in by_kind:
         if max(len(group.name) for group in groups) > 1:
-            drawn = [payers(answer, curve, group) for curve, group in zip(same, groups, strict=True)]
-            found.append((_choice(same, drawn), "payers"))
+            drawn = [delayed_users(answer, curve, group) for curve, group in zip(same, groups, strict=True)]
+            found.append((_choice(same, drawn), "delayed_users"))
     return found
 
 
@@ -69,7 +69,7 @@ def _choice(curves: Sequence[Curve], drawn: Sequence[Figure]) -> Figure:
     return replace(called[0], others=tuple(called[1:]))
 
 
-def wait(answer: Answer) -> Figure:
+def wait(answer: CapAnalysis) -> Figure:
     """Return mean wait against the cap, with the knee and the lowest safe cap marked.
 
     Where the trace records waits their mean is a further line, so that nobody takes the replay's level for the users'.
@@ -91,7 +91,7 @@ def wait(answer: Answer) -> Figure:
     return _figure(answer, "wait", "Wait against the cap", _joined(said), y, values, plain, more)
 
 
-def _knees(answer: Answer) -> str:
+def _knees(answer: CapAnalysis) -> str:
     """Return the knee of one configuration as a sentence, those of several as a list."""
     if len(answer.curves) == 1:
         return text.knee_sentence(answer, answer.curves[0])
@@ -100,7 +100,7 @@ def _knees(answer: Answer) -> str:
     return f"Below the knee waits rise steeply. Knee of {'; '.join(found)}."
 
 
-def _safe_caps(answer: Answer) -> str:
+def _safe_caps(answer: CapAnalysis) -> str:
     """Return the lowest safe cap of one configuration with its reason, those of several as a list."""
     if len(answer.curves) == 1:
         return text.safe_sentence(answer, answer.curves[0])
@@ -109,7 +109,7 @@ def _safe_caps(answer: Answer) -> str:
     return f"Lowest safe cap at a risk of {risk}, with the mean wait under it. {'; '.join(found)}."
 
 
-def _lowest(answer: Answer, curve: Curve) -> str:
+def _lowest(answer: CapAnalysis, curve: Curve) -> str:
     """Return the lowest safe cap of a configuration and its mean wait."""
     row = curve.best.lowest
     if row is None:
@@ -142,7 +142,7 @@ def _joined(parts: Sequence[str]) -> str:
     return " ".join(part for part in parts if part)
 
 
-def slowdown(answer: Answer) -> Figure:
+def slowdown(answer: CapAnalysis) -> Figure:
     """Return mean bounded slowdown against the cap.
 
     The slowdown complements the wait: it weights the wait of short jobs, which the mean wait hides behind long ones.
@@ -162,7 +162,7 @@ def slowdown(answer: Answer) -> Figure:
     )  # fmt: skip
 
 
-def risk(answer: Answer) -> Figure:
+def risk(answer: CapAnalysis) -> Figure:
     """Return the share of time above the cap and its upper bound, with the accepted risk as a line.
 
     The area between a curve and its bound is what the data leave open: it shrinks with the length of the trace.
@@ -175,14 +175,14 @@ def risk(answer: Answer) -> Figure:
         answer, "risk", "Time above the cap", " ".join(said), Axis("time above the cap", "%", 0.01), values, None,
         {"reads": "percent", "marks": _marks(answer, knees=False), "limit": stated, "limit_name": "stated risk"},
     )  # fmt: skip
-    heads = {f"upper_{k}": f"{c.label}, upper bound" for k, c in enumerate(answer.curves)}
+    titles = {f"upper_{k}": f"{c.label}, upper bound" for k, c in enumerate(answer.curves)}
     return Figure(
-        figure.key, figure.title, figure.says, figure.x, figure.y, figure.columns | upper, figure.heads | heads,
+        figure.key, figure.title, figure.says, figure.x, figure.y, figure.columns | upper, figure.heads | titles,
         figure.extra,
     )  # fmt: skip
 
 
-def energy(answer: Answer) -> Figure:
+def energy(answer: CapAnalysis) -> Figure:
     """Return the energy of the machine up to the end of each run.
 
     Without changes of frequency a cap shifts energy in time, and a run that ends later idles longer. Energy falls only
@@ -201,7 +201,7 @@ def energy(answer: Answer) -> Figure:
     )  # fmt: skip
 
 
-def cost(answer: Answer) -> Figure:
+def cost(answer: CapAnalysis) -> Figure:
     """Return the cost at the price in force.
 
     Money beyond 100,000 is drawn in thousands. Negative prices are valid and lower the cost of energy used at their
@@ -217,7 +217,7 @@ def cost(answer: Answer) -> Figure:
     )  # fmt: skip
 
 
-def carbon(answer: Answer) -> Figure:
+def carbon(answer: CapAnalysis) -> Figure:
     """Return the emission at the intensity in force."""
     values, plain = _billed(answer, lambda bill: bill.carbon)
     unit = answer.setup.intensity.source.amount if answer.setup.intensity else ""
@@ -230,19 +230,19 @@ def carbon(answer: Answer) -> Figure:
     )  # fmt: skip
 
 
-def hours(answer: Answer, curve: Curve) -> Figure:
-    """Return additional node-hours of wait by hour of submission, under the cap that the page examines closely.
+def hours(answer: CapAnalysis, curve: Curve) -> Figure:
+    """Return additional node-hours of wait by hour of submission, under the cap that the page shows in detail.
 
     Time is counted from the whole hour of the first submission (``Setup.origin_s``), as bars begin at whole hours.
     Values below 0 are hours whose jobs wait less: a cap moves jobs forward too.
     """
-    begin, cost_h = answer.hour_costs(curve, curve.at)
-    worst = answer.hours(curve, curve.at)
+    begin, cost_h = answer.hour_costs(curve, curve.detail_row)
+    worst = answer.hours(curve, curve.detail_row)
     since = begin - answer.setup.origin_s
     end = float(since[-1]) + 3_600.0
     epoch = answer.setup.epoch_s
     factor, prefix = (1e3, "1,000 ") if finite_max(np.abs(cost_h)) >= 1e4 else (1.0, "")
-    cap = answer.setup.caps[curve.at].text
+    cap = answer.setup.caps[curve.detail_row].text
     says = (
         f"Additional waiting under {cap} of the jobs submitted in each hour, against no cap ({curve.label}); "
         "below 0 they wait less. "
@@ -265,16 +265,16 @@ def hours(answer: Answer, curve: Curve) -> Figure:
     )  # fmt: skip
 
 
-def payers(answer: Answer, curve: Curve, group: Payers) -> Figure:
+def delayed_users(answer: CapAnalysis, curve: Curve, group: DelayedUsers) -> Figure:
     """Return the share of the additional waiting beside the share of the work, by name.
 
     Waiting is weighted by nodes, as the work is, so that the two bars of a name are comparable.
     """
     best = slice(0, MOST)
-    cap = answer.setup.caps[curve.at].text
+    cap = answer.setup.caps[curve.detail_row].text
     return Figure(
         f"{group.kind}s", f"{group.kind.capitalize()}s that wait longer under {cap}",
-        f"{_of(answer, curve)}{text.payer_sentence(group, cap)} "
+        f"{_of(answer, curve)}{text.delay_sentence(group, cap)} "
         "A blue bar longer than its grey one: more than the share of the work.",
         Axis("share", "%", 0.01), Axis(group.kind),
         {
@@ -295,7 +295,7 @@ def payers(answer: Answer, curve: Curve, group: Payers) -> Figure:
 
 
 def _figure(
-    answer: Answer, key: str, title: str, says: str, y: Axis, values: Sequence[Floats], plain: Floats | None,
+    answer: CapAnalysis, key: str, title: str, says: str, y: Axis, values: Sequence[Floats], plain: Floats | None,
     extra: dict[str, Any],
 ) -> Figure:  # fmt: skip
     """Return a figure against the cap.
@@ -323,11 +323,11 @@ def _figure(
             [0 if g.open else r.work.never_ran for r, g in zip(c.ran, c.gates, strict=True)] for c in answer.curves
         ],
     }
-    heads = {"cap_w": "cap"} | {f"value_{k}": c.label for k, c in enumerate(answer.curves)}
-    return Figure(key, title, says, Axis(f"cap on {scope}", f"{prefix}W", scale), y, columns, heads, more | extra)
+    titles = {"cap_w": "cap"} | {f"value_{k}": c.label for k, c in enumerate(answer.curves)}
+    return Figure(key, title, says, Axis(f"cap on {scope}", f"{prefix}W", scale), y, columns, titles, more | extra)
 
 
-def _metric(answer: Answer, name: str, *, whole: bool = True) -> tuple[list[Floats], Floats]:
+def _metric(answer: CapAnalysis, name: str, *, whole: bool = True) -> tuple[list[Floats], Floats]:
     """Return a metric under every cap per configuration, and without a cap. Shapes [(caps,)], (configurations,).
 
     ``whole`` leaves a gap where the run may not be compared with the one without a cap.
@@ -344,7 +344,7 @@ def _metric(answer: Answer, name: str, *, whole: bool = True) -> tuple[list[Floa
     return values, np.array([_number(c.plain.metrics.get(name)) for c in answer.curves])
 
 
-def _billed(answer: Answer, of: Callable[[Bill], float | None]) -> tuple[list[Floats], Floats]:
+def _billed(answer: CapAnalysis, of: Callable[[Bill], float | None]) -> tuple[list[Floats], Floats]:
     """Return a figure of the bills, shaped as ``_metric``, with its gaps."""
     values = [
         np.array([_number(of(b)) if g.open else np.nan for b, g in zip(c.bills, c.gates, strict=True)])
@@ -358,7 +358,7 @@ def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)
 
 
-def _marks(answer: Answer, *, knees: bool = True) -> list[list[int | str]]:
+def _marks(answer: CapAnalysis, *, knees: bool = True) -> list[list[int | str]]:
     """Return the points to mark as [configuration, row, word].
 
     The words are names of the key (``knee``, ``lowest safe``), drawn as symbols without text, so that nothing covers
@@ -373,12 +373,12 @@ def _marks(answer: Answer, *, knees: bool = True) -> list[list[int | str]]:
     return found
 
 
-def _of(answer: Answer, curve: Curve) -> str:
+def _of(answer: CapAnalysis, curve: Curve) -> str:
     """Return the name of a configuration as the beginning of a sentence, empty where there is only one."""
     return f"{curve.label}: " if len(answer.curves) > 1 else ""
 
 
-def _hollow(answer: Answer) -> str:
+def _hollow(answer: CapAnalysis) -> str:
     """Return the explanation of hollow points, empty where there are none."""
     left = any(not through.open for c in answer.curves for through in c.gates)
     return HOLLOW if left else ""

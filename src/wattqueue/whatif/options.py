@@ -14,8 +14,8 @@ from wattqueue.runs.options import JobOptions
 if TYPE_CHECKING:
     from wattqueue.api.inputs import PathLike
     from wattqueue.runs.task import Task
-    from wattqueue.whatif.ask import Question
     from wattqueue.whatif.bill import SignalSource
+    from wattqueue.whatif.prepare import Question
 
 EUR_PER_MWH = "EUR/MWh"
 
@@ -38,7 +38,7 @@ class WhatifOptions(JobOptions):
     intensity_unit: str = option("gCO2/kWh", "Unit of the carbon intensities.")
     start: str | None = option(None, "Date of the trace's time 0, or of its first job where the trace has dates.")
     repair: bool = option(False, "Correct dates whose UTC offset contradicts their neighbours'.", kind=bool)
-    at: str | None = option(None, "The cap to examine closely. [lowest safe, else knee, else lowest]")
+    detail_cap: str | None = option(None, "The cap to show in detail. [lowest safe, else knee, else lowest]")
     workers: int | None = workers_option()
 
     def question(self, task: Task) -> Question:
@@ -47,10 +47,10 @@ class WhatifOptions(JobOptions):
         Errors name the option of the command line (``--risk``), which is an argument of the same name in Python.
 
         Raises:
-            InputError: A text that is not of these forms. Values are checked by ``ask.prepare``.
+            InputError: A text that is not of these forms. Values are checked by ``prepare.prepare``.
         """
         from wattqueue.policy.rows import composed
-        from wattqueue.whatif.ask import Question
+        from wattqueue.whatif.prepare import Question
 
         # two names may stand for one row, which is run once
         policies = ",".join(composed(name, self.settings) for name in names(self.policy, "--policy"))
@@ -64,7 +64,7 @@ class WhatifOptions(JobOptions):
             _source(self.intensity, self.intensity_unit, "--intensity-unit"),
             self.start,
             self.repair,
-            self.at,
+            self.detail_cap,
         )
 
 

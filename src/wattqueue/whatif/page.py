@@ -15,13 +15,13 @@ from wattqueue.report.document import Block, Document, Figures, Prose, Table, ro
 from wattqueue.report.html import Html, card, paragraph, together
 from wattqueue.version import __version__
 from wattqueue.whatif import safe, text
-from wattqueue.whatif.answer import Answer, Curve
-from wattqueue.whatif.document import payer_rows, rows, to_json
+from wattqueue.whatif.analysis import CapAnalysis, Curve
+from wattqueue.whatif.document import delayed_user_rows, rows, to_json
 from wattqueue.whatif.figures import pictures
 from wattqueue.whatif.run import RunSummary
 
 
-def document(answer: Answer) -> Document:
+def document(answer: CapAnalysis) -> Document:
     """Return the answer as text and page."""
     tables = [table(answer, curve) for curve in answer.curves]
     on = f"{Path(answer.setup.task.workload).name} on {answer.setup.machine.name}"
@@ -47,17 +47,17 @@ def document(answer: Answer) -> Document:
     )
 
 
-def files(answer: Answer, shown: Document) -> dict[str, str]:
+def files(answer: CapAnalysis, shown: Document) -> dict[str, str]:
     """Return the text of every file by its name: two CSV tables, one JSON document, one self-contained page."""
     return {
         "whatif.csv": rows_csv(rows(answer)),
-        "payers.csv": rows_csv(list(payer_rows(answer))),
+        "delayed_users.csv": rows_csv(list(delayed_user_rows(answer))),
         "whatif.json": to_json(answer),
         "report.html": shown.html(),
     }
 
 
-def _eyebrow(answer: Answer) -> str:
+def _eyebrow(answer: CapAnalysis) -> str:
     """Return the line above the title: workload, machine, number of jobs."""
     setup = answer.setup
     said = [Path(setup.task.workload).name, setup.machine.name, words.count(len(setup.jobs), "job")]
@@ -66,7 +66,7 @@ def _eyebrow(answer: Answer) -> str:
     return "  ·  ".join(said)
 
 
-def lede(answer: Answer) -> str:
+def lede(answer: CapAnalysis) -> str:
     """Return the answer for the first configuration in two sentences.
 
     The first gives the wait under the cap that is examined closely against none, or why that cap does not hold. The
@@ -79,16 +79,16 @@ def lede(answer: Answer) -> str:
     risk = safe.percent(answer.setup.question.risk)
     called = (
         f"{condition or 'The'} lowest safe cap at a risk of {risk} is **{caps[lowest].text}**"
-        f"{'' if lowest == curve.at else f', {text.waits_under(curve, lowest)}'}."
+        f"{'' if lowest == curve.detail_row else f', {text.waits_under(curve, lowest)}'}."
         if lowest is not None
         else "**No cap can be certified** with this data; the reason is given below."
     )
     said = text.headline(answer, curve)
     falls = f" {metric_table.MAY_FALL}" if text.mean_falls(curve) else ""
-    return f"{said if curve.holds(curve.at) else f'**{said}**'} {called}{falls}"
+    return f"{said if curve.holds(curve.detail_row) else f'**{said}**'} {called}{falls}"
 
 
-def notice(answer: Answer) -> str:
+def notice(answer: CapAnalysis) -> str:
     """Return the warning that the replay does not reproduce the recorded waits (HTML), empty where it does.
 
     It stands above all figures, because it limits what every one of them says about users.
@@ -99,7 +99,7 @@ def notice(answer: Answer) -> str:
     return f'<p class="notice" role="note">{escape(together(text.recorded_sentence(seen)))}</p>'
 
 
-def verdicts(answer: Answer) -> Table:
+def verdicts(answer: CapAnalysis) -> Table:
     """Return knee, lowest safe cap with their mean waits, and the reason, one row per configuration."""
     caps = answer.setup.caps
 
@@ -114,14 +114,14 @@ def verdicts(answer: Answer) -> Table:
         for c in answer.curves
         for label, verdict in _answers(c)
     ]
-    heads = (
+    column_titles = (
         "Configuration",
         "Mean wait without a cap",
         "Knee of the wait, mean wait",
         f"Lowest safe cap at {safe.percent(answer.setup.question.risk)}, mean wait",
         "Why this cap is the lowest",
     )
-    return Table(heads, rows, "Knee and lowest safe cap", key="verdicts", kinds=["", *["wrap"] * 4])
+    return Table(column_titles, rows, "Knee and lowest safe cap", key="verdicts", kinds=["", *["wrap"] * 4])
 
 
 def _answers(curve: Curve) -> list[tuple[str, safe.SafeCaps]]:
@@ -153,36 +153,36 @@ HOURS = (
 )  # fmt: skip
 """Heads of the worst hours; the two waits are means over the jobs that wait longer, not over all jobs of the hour."""
 RANKED = (
-    "Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against no cap. payers.csv "
-    "lists every user and partition under every cap."
+    "Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against no cap. "
+    "delayed_users.csv lists every user and partition under every cap."
 )
 """What is said below the last of them."""
 
 
-def table(answer: Answer, curve: Curve) -> Table:
+def table(answer: CapAnalysis, curve: Curve) -> Table:
     """Return all caps of one configuration; columns that are empty in every row are left out.
 
     Costs are empty without prices, for example. Only the marks may be broken.
     """
-    found, names = text.table_rows(answer, curve), text.heads(answer)
+    found, names = text.table_rows(answer, curve), text.column_titles(answer)
     keep = [k for k in range(len(names)) if any(row[k] for row in found)]
     place = answer.curves.index(curve)
-    heads = [names[k] for k in keep]
+    column_titles = [names[k] for k in keep]
     return Table(
-        heads,
+        column_titles,
         [[row[k] for k in keep] for row in found],
         f"Every cap: {curve.label}",
         COLUMNS if curve is answer.curves[-1] else "",
         key=f"caps-{place + 1}" if place else "caps",
-        short=heads,
+        short=column_titles,
         words=[k for k, column in enumerate(keep) if column == text.MARK],
         kinds=["" if k in text.WORDS else "n" for k in keep],
     )
 
 
-def _closely(answer: Answer, curve: Curve) -> Table | Prose:
-    """Return the worst hours and the payers of a configuration, under the cap that is examined closely."""
-    cap, place = answer.setup.caps[curve.at].text, answer.curves.index(curve)
+def _closely(answer: CapAnalysis, curve: Curve) -> Table | Prose:
+    """Return the worst hours and the delayed users of a configuration, under the cap shown in detail."""
+    cap, place = answer.setup.caps[curve.detail_row].text, answer.curves.index(curve)
     title = f"The three worst hours, and who waits longer: {curve.label} under {cap}"
     key = f"closely-{place + 1}" if place else "closely"
     hours = [
@@ -190,12 +190,12 @@ def _closely(answer: Answer, curve: Curve) -> Table | Prose:
             answer.setup.words(h.begin_s), f"{h.wait_node_h:,.0f}", f"{h.jobs:,}", f"{h.delayed:,}",
             words.span(h.delayed_plain_wait_mean_s), words.span(h.delayed_wait_mean_s),
         )
-        for h in answer.hours(curve, curve.at)
+        for h in answer.hours(curve, curve.detail_row)
     ]  # fmt: skip
-    said = [text.payer_sentence(group, cap) for group in answer.payers(curve, curve.at)]
+    said = [text.delay_sentence(group, cap) for group in answer.delayed_users(curve, curve.detail_row)]
     said += [RANKED] if curve is answer.curves[-1] else []
     if not hours:
-        return Prose(title, [curve.gates[curve.at].sentence or "No job waits longer.", *said], key)
+        return Prose(title, [curve.gates[curve.detail_row].sentence or "No job waits longer.", *said], key)
     return Table(HOURS, hours, title, key=key, notes=said, kinds=["", *["n"] * 5])
 
 
@@ -247,7 +247,7 @@ def _items(said: str) -> list[str]:
     return items
 
 
-def sources(answer: Answer) -> Table:
+def sources(answer: CapAnalysis) -> Table:
     """Return what went in: workload, machine, series, and remarks about them.
 
     Series are named with the begin of their hash; whatif.json has it in full.

@@ -18,8 +18,8 @@ from wattqueue.model.energy_origin import energy_origin, origin_sentence
 from wattqueue.model.quantities import quantity
 from wattqueue.report import metric_table, words
 from wattqueue.report.metric_table import at_least, is_bound
-from wattqueue.whatif.answer import Answer, Bill, Curve
-from wattqueue.whatif.payers import Hour, Payers
+from wattqueue.whatif.analysis import Bill, CapAnalysis, Curve
+from wattqueue.whatif.delayed_users import DelayedUsers, Hour
 from wattqueue.whatif.recorded import RecordedWaits, recorded_waits
 from wattqueue.whatif.run import RunSummary
 from wattqueue.whatif.safe import Evidence, SafeCaps, percent
@@ -58,7 +58,7 @@ class DisplayUnits:
     wait: Scale
 
     @classmethod
-    def of(cls, answer: Answer) -> Self:
+    def of(cls, answer: CapAnalysis) -> Self:
         """Choose the units of an answer."""
         runs = [run for curve in answer.curves for run in (curve.plain, *curve.ran)]
         waits = [float(r.metrics.get("wait_s_p95") or 0.0) for r in runs]
@@ -79,13 +79,13 @@ def _watts(value: float) -> Scale:
     return factor, f"{prefix}W"
 
 
-def recorded(answer: Answer, curve: Curve) -> RecordedWaits | None:
+def recorded(answer: CapAnalysis, curve: Curve) -> RecordedWaits | None:
     """Return the waits of the trace beside those of a configuration's run without a cap; None without start times."""
     return recorded_waits(answer.setup.jobs, curve.plain.start_s)
 
 
-def heads(answer: Answer) -> tuple[str, ...]:
-    """Return the heads of the table's columns with their units.
+def column_titles(answer: CapAnalysis) -> tuple[str, ...]:
+    """Return the titles of the table's columns with their units.
 
     "Energy billed" is that of the machine up to the run's own end (``Bill``).
     """
@@ -107,11 +107,11 @@ def heads(answer: Answer) -> tuple[str, ...]:
     )
 
 
-def table_rows(answer: Answer, curve: Curve) -> list[tuple[str, ...]]:
+def table_rows(answer: CapAnalysis, curve: Curve) -> list[tuple[str, ...]]:
     """Return the cells of the table: recorded waits where known, no cap, then the highest cap down.
 
-    All cells are text in the units of ``heads``; a cell without a value is empty, and the printers drop columns that
-    are empty in every row (cost without a price series, jobs that never ran where all ran).
+    All cells are text in the units of ``column_titles``; a cell without a value is empty, and the printers drop columns
+    that are empty in every row (cost without a price series, jobs that never ran where all ran).
     """
     caps, units, seen = answer.setup.caps, DisplayUnits.of(answer), recorded(answer, curve)
     found: list[tuple[str, ...]] = []
@@ -167,7 +167,7 @@ def _wait(value_s: float | None, units: DisplayUnits) -> str:
     return "–" if value_s is None else words.figures(round(value_s / units.wait[0], 3))
 
 
-def _bill(answer: Answer, bill: Bill, units: DisplayUnits) -> tuple[str, str, str]:
+def _bill(answer: CapAnalysis, bill: Bill, units: DisplayUnits) -> tuple[str, str, str]:
     """Return energy, cost and emission as text, empty where there is no price or intensity series."""
     intensity = answer.setup.intensity
     return (
@@ -207,7 +207,7 @@ def _risk(seen: Evidence, ran: RunSummary, units: DisplayUnits) -> tuple[str, st
     return above, "never" if seen.never else percent(seen.upper), excess
 
 
-def sentences(answer: Answer, curve: Curve) -> Iterator[str]:
+def sentences(answer: CapAnalysis, curve: Curve) -> Iterator[str]:
     """Yield what the table does not show about one configuration.
 
     The headline, recorded waits, knee, lowest safe cap, worst hours, users and partitions that wait longer. Lines that
@@ -222,25 +222,27 @@ def sentences(answer: Answer, curve: Curve) -> Iterator[str]:
         yield recorded_sentence(seen)
     yield knee_sentence(answer, curve)
     yield safe_sentence(answer, curve)
-    hours = answer.hours(curve, curve.at)
+    hours = answer.hours(curve, curve.detail_row)
     if hours:
-        yield f"Worst hours to submit in under {caps[curve.at].text}, against no cap:"
+        yield f"Worst hours to submit in under {caps[curve.detail_row].text}, against no cap:"
         yield from (f"  {hour_sentence(answer, hour)}" for hour in hours)
-    for group in answer.payers(curve, curve.at):
-        yield payer_sentence(group, caps[curve.at].text)
+    for group in answer.delayed_users(curve, curve.detail_row):
+        yield delay_sentence(group, caps[curve.detail_row].text)
 
 
-def headline(answer: Answer, curve: Curve) -> str:
+def headline(answer: CapAnalysis, curve: Curve) -> str:
     """Return what the cap that is examined closely does to waits, or why it does not hold.
 
     A cap that does not hold is never stated with its waits alone.
     """
-    cap = answer.setup.caps[curve.at]
+    cap = answer.setup.caps[curve.detail_row]
     named = f"{cap.text} ({words.watts(cap.cap_w)})"
-    if not curve.gates[curve.at].open or not curve.holds(curve.at):
+    if not curve.gates[curve.detail_row].open or not curve.holds(curve.detail_row):
         none = not any(curve.holds(row) for row in range(len(curve.ran)))
-        return f"{'No cap that was tried holds. ' if none else ''}{named} does not hold: {fails(curve, curve.at)}."
-    return f"Under {named}, with {curve.label}, {waits_under(curve, curve.at).removeprefix('under which ')}."
+        return (
+            f"{'No cap that was tried holds. ' if none else ''}{named} does not hold: {fails(curve, curve.detail_row)}."
+        )
+    return f"Under {named}, with {curve.label}, {waits_under(curve, curve.detail_row).removeprefix('under which ')}."
 
 
 def fails(curve: Curve, row: int) -> str:
@@ -276,7 +278,7 @@ def recorded_sentence(seen: RecordedWaits) -> str:
     )
 
 
-def knee_sentence(answer: Answer, curve: Curve) -> str:
+def knee_sentence(answer: CapAnalysis, curve: Curve) -> str:
     """Return where waits begin to rise.
 
     Three cases: no cap makes any job wait longer (the caps tried are too high), the curve has no knee (``knee``), or
@@ -291,7 +293,7 @@ def knee_sentence(answer: Answer, curve: Curve) -> str:
     return f"Knee at {cap.text} ({words.watts(cap.cap_w)}); below it waits rise steeply.{broken}"
 
 
-def safe_sentence(answer: Answer, curve: Curve) -> str:
+def safe_sentence(answer: CapAnalysis, curve: Curve) -> str:
     """Return the lowest safe cap with its risk and its wait in one sentence, or why there is none.
 
     A cap can be safe and useless: the risk is that of power, not that of users. So the wait always stands beside it.
@@ -306,7 +308,7 @@ def safe_sentence(answer: Answer, curve: Curve) -> str:
     )
 
 
-def _verdict_words(answer: Answer, curve: Curve, verdict: SafeCaps) -> str:
+def _verdict_words(answer: CapAnalysis, curve: Curve, verdict: SafeCaps) -> str:
     """Return the lowest safe cap of a verdict with its reason, its wait and what fails below it, or why none is."""
     lowest = verdict.lowest
     if lowest is None:
@@ -343,7 +345,7 @@ def upper_first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def hour_sentence(answer: Answer, hour: Hour) -> str:
+def hour_sentence(answer: CapAnalysis, hour: Hour) -> str:
     """Return one of the worst hours as text.
 
     Its means are over the jobs that wait longer, its node-hours over all jobs of the hour; both are named, because a
@@ -356,7 +358,7 @@ def hour_sentence(answer: Answer, hour: Hour) -> str:
     )
 
 
-def payer_sentence(group: Payers, cap: str) -> str:
+def delay_sentence(group: DelayedUsers, cap: str) -> str:
     """Return which names wait longer, against what they run. Waiting is weighted by nodes.
 
     Shares below ``NOTEWORTHY`` are left out: rounding would print them as 0 %.
@@ -375,7 +377,7 @@ def payer_sentence(group: Payers, cap: str) -> str:
     return f"{upper_first(plural)} with most additional node-hours of waiting under {cap}: {listed}."
 
 
-def energy_sentence(answer: Answer) -> str:
+def energy_sentence(answer: CapAnalysis) -> str:
     """Return how much of the energy of jobs is measured, empty where no energy is known.
 
     Jobs without watts are simulated with the machine's maximum, and their energy counts as assumed.
@@ -390,7 +392,7 @@ def energy_sentence(answer: Answer) -> str:
     return f"Energy of jobs: {origin_sentence(shares)}." if shares else ""
 
 
-def remarks(answer: Answer) -> Iterator[str]:
+def remarks(answer: CapAnalysis) -> Iterator[str]:
     """Yield what a reader should know about the inputs.
 
     Origin of workload and energy, unusable rows, corrected UTC offsets, the assumed date of the first submission, and

@@ -53,7 +53,7 @@ def poll(
         try:
             now_s = time.time()
             ven.step(now_s)
-            for line in ven.take_log():
+            for line in ven.pop_log():
                 print(line)
             outcome = ven.outcome(now_s)
             _show(outcome)

@@ -25,7 +25,7 @@ from wattqueue_grid.incentives.participation import taking_part
 from wattqueue_grid.incentives.rewards import RewardModel
 
 NOBODY = "(unknown)"
-"""User of jobs without one, as in ``whatif.payers``."""
+"""User of jobs without one, as in ``whatif.delayed_users``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

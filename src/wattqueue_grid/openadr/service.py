@@ -175,7 +175,7 @@ class VenService:
                 if len(outcome.unusable) > MOST_SHOWN:
                     found.append(f"OpenADR cannot be used: {len(outcome.unusable) - MOST_SHOWN} more")
                 self._problems = tuple(found)
-            for line in self.ven.take_log():
+            for line in self.ven.pop_log():
                 self._say(f"OpenADR: {line}")
             if not self._stop.wait(STEP_S if notified else 0.0):
                 self._wake.wait(STEP_S)

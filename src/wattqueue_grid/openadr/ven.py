@@ -202,7 +202,7 @@ class Ven:
         except OutputError as error:
             self._note("memory", str(error))
 
-    def take_log(self) -> list[str]:
+    def pop_log(self) -> list[str]:
         """Return what happened since the last call."""
         lines, self.log = self.log, []
         return lines

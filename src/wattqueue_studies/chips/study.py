@@ -18,14 +18,14 @@ from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue_studies.chips import limits
-from wattqueue_studies.chips.beyond.comparison import BeyondFigures, compare_beyond
-from wattqueue_studies.chips.beyond.learning import node_figures
-from wattqueue_studies.chips.beyond.sites import MeasuredPair, Sites
-from wattqueue_studies.chips.beyond.tables import document
-from wattqueue_studies.chips.beyond.tables import tables as beyond_tables
 from wattqueue_studies.chips.budgets import ORACLE
 from wattqueue_studies.chips.chip_runs import ChipRuns, read_chip_runs
 from wattqueue_studies.chips.devices import devices
+from wattqueue_studies.chips.extensions.comparison import ExtensionFigures, compare_extensions
+from wattqueue_studies.chips.extensions.learning import node_figures
+from wattqueue_studies.chips.extensions.sites import MeasuredPair, Sites
+from wattqueue_studies.chips.extensions.tables import document
+from wattqueue_studies.chips.extensions.tables import tables as extension_tables
 from wattqueue_studies.chips.pairs import ChipPair, chip_medians, chip_pair, measured_table
 from wattqueue_studies.chips.placement_tables import pictures, tables
 from wattqueue_studies.chips.placement_tables import rows as placement_rows
@@ -54,7 +54,7 @@ class ChipsStudy:
         factors: Where to write the measured unit factors (CSV), or None.
         draws: Draws of jobs for the simulations.
         threads: Simulations at a time.
-        beyond: Whether to compare also what lies beyond paper 2, on these chips and on generated sockets.
+        extensions: Whether to compare also what lies beyond paper 2, on these chips and on generated sockets.
         nodes: Series of real nodes for it (CSV of ClusterCockpit), or None.
     """
 
@@ -62,7 +62,7 @@ class ChipsStudy:
     factors: Path | None = None
     draws: int = 20
     threads: int = 2
-    beyond: bool = False
+    extensions: bool = False
     nodes: Path | None = None
 
     def run(self, progress: Progress | None = None) -> StudyReport:
@@ -81,19 +81,19 @@ class ChipsStudy:
             savings += saving_rows(pair)
         found = [devices(pair, [runs[app] for app in pair.apps]) for pair in pairs]
         simulated = simulate_devices(found, BENCHMARKS, self.draws, self.threads, progress)
-        more = self._beyond(pairs, runs, progress) if self.beyond else None
+        more = self._extensions(pairs, runs, progress) if self.extensions else None
         return report(list(runs.values()), pairs, ranks, savings, simulated, more)
 
-    def _beyond(
+    def _extensions(
         self, pairs: Sequence[ChipPair], runs: Mapping[str, ChipRuns], progress: Progress | None
-    ) -> BeyondFigures:
+    ) -> ExtensionFigures:
         """Return what lies beyond paper 2. Raises: InputError for nodes that cannot be used."""
         sites: dict[str, Sites] = {
             " + ".join(pair.apps): MeasuredPair(pair, (runs[pair.apps[0]], runs[pair.apps[1]]), benchmark)
             for pair, benchmark in zip(pairs, BENCHMARKS, strict=True)
         }
         nodes = node_figures(read_node_series(self.nodes)) if self.nodes else {}
-        return compare_beyond(sites, nodes, self.draws, self.threads, progress)
+        return compare_extensions(sites, nodes, self.draws, self.threads, progress)
 
     def _read(self, app: str) -> ChipRuns:
         """Return the runs of one application. Raises: InputError."""
@@ -111,7 +111,7 @@ def report(
     ranks: list[RankRow],
     savings: list[SavingRow],
     simulated: Simulated,
-    more: BeyondFigures | None = None,
+    more: ExtensionFigures | None = None,
 ) -> StudyReport:
     """Return tables, pictures and claims."""
     told = claims(runs, ranks, simulated)
@@ -122,7 +122,7 @@ def report(
     parts += [saving_table(savings, quantity) for quantity in ("watts", "time")]
     parts += tables(simulated)
     if more is not None:
-        parts += beyond_tables(more)
+        parts += extension_tables(more)
     return TOLD.report(
         told,
         about=(
@@ -139,7 +139,7 @@ def report(
             "draws": simulated.draws,
             "oracles": [ORACLE, limits.ORACLE],
             "simulations": placement_rows(simulated),
-            "beyond": None if more is None else document(more),
+            "extensions": None if more is None else document(more),
         },
         simulated=[simulated.budgets, simulated.limits, *([] if more is None else [more.policies])],
         drawn=[*_pictures(runs), *pictures(simulated)],

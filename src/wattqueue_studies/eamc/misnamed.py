@@ -131,7 +131,7 @@ def verdicts(run: Run, real: NDArray[np.str_], wrong: NDArray[np.bool_], seen: d
     names = [str(job) for job in run.jobs.job_id]
     reported = np.array([name in seen for name in names])
     identified = np.array([seen.get(name) == app for name, app in zip(names, real, strict=True)])
-    short = run.schedule.end_s - run.schedule.start_s < AppCheck().settle_s
+    short = run.schedule.end_s - run.schedule.start_s < AppCheck().warm_up_s
     return {
         "found_percent": _percent(reported[wrong]),
         "identified_percent": _percent(identified[wrong & reported]),

@@ -14,7 +14,6 @@ from typing import Any
 from wattqueue.report.document import Block
 from wattqueue.report.figure import Drawn
 from wattqueue.workload.cirne import CirneModel
-from wattqueue_studies.eamc.beyond import beyond
 from wattqueue_studies.eamc.choices import (
     SHARES,
     energy_ratios,
@@ -22,6 +21,7 @@ from wattqueue_studies.eamc.choices import (
     partition_rows,
     threshold_rows,
 )  # fmt: skip
+from wattqueue_studies.eamc.extensions import extensions
 from wattqueue_studies.eamc.misnamed import MisnamedResult, misnamed
 from wattqueue_studies.eamc.pictures import figure_5
 from wattqueue_studies.eamc.tables import (
@@ -123,7 +123,7 @@ class EamcStudy:
         seeds, threads, more = range(self.easy_seeds), self.threads, list[ComparisonTable]()
         checked: MisnamedResult | None = None
         if self.extended:
-            more.append(beyond(both, seeds, range(self.seeds), threads=threads, model=self.model))
+            more.append(extensions(both, seeds, range(self.seeds), threads=threads, model=self.model))
             if tables is not None:
                 checked = misnamed(both["p1/p2"], tables, seeds, threads=threads, model=self.model)
         figures: dict[str, Any] = {

@@ -13,8 +13,8 @@ from wattqueue.report.document import Block, Table
 from wattqueue.workload.lightesp import DIVIDE
 from wattqueue.workload.miniapps import LULESH, exponent_that_admits
 from wattqueue_studies.epas.algorithm import growth_table
-from wattqueue_studies.epas.beyond import Beyond, BeyondTables
 from wattqueue_studies.epas.cap_response import ResponseError, errors_on_other_half, read_capped_runs
+from wattqueue_studies.epas.extensions import Extensions, ExtensionTables
 from wattqueue_studies.epas.gains import gains_table, variants_table
 from wattqueue_studies.epas.pictures import pictures
 from wattqueue_studies.epas.trial import CAPS_W, ORACLE, EspCase, paper_machine
@@ -52,7 +52,7 @@ class EpasStudy:
         idle_shares: Idle watts as shares of the maximum.
         divide: ESP's run times over those of the jobs: 12 or 1.
         threads: Simulations at a time.
-        beyond: What goes beyond the paper, or None to leave it out.
+        extensions: What goes beyond the paper, or None to leave it out.
     """
 
     cells: Path | None = None
@@ -60,7 +60,7 @@ class EpasStudy:
     idle_shares: tuple[float, ...] = IDLE_SHARES
     divide: float = DIVIDE
     threads: int = 2
-    beyond: Beyond | None = None
+    extensions: Extensions | None = None
 
     def simulate(self, progress: Progress | None = None) -> Samples:
         """Simulate every policy on every draw.
@@ -102,11 +102,11 @@ class EpasStudy:
         Raises: InputError as ``simulate``, and for a file that cannot be used.
         """
         fitted = None if self.cells is None else errors_on_other_half(read_capped_runs(self.cells))
-        more = None if self.beyond is None else self.beyond.found(self.seeds, self.threads)
+        more = None if self.extensions is None else self.extensions.found(self.seeds, self.threads)
         return self.report(self.simulate(progress), None if fitted is None else fitted[1], more)
 
     def report(
-        self, samples: Samples, errors: Sequence[ResponseError] | None, more: BeyondTables | None = None
+        self, samples: Samples, errors: Sequence[ResponseError] | None, more: ExtensionTables | None = None
     ) -> StudyReport:
         """Return tables and claims."""
         algorithm, grown = growth_table()

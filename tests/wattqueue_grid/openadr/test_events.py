@@ -202,7 +202,7 @@ def test_a_changed_event_replaces_the_one_before(grid: Grid, tmp_path: Path) -> 
     one.step(time.time(), notified=True)
     targets = one.outcome(time.time()).targets
     assert (list(targets.start_s), list(targets.limit)) == ([start_s + 600], [35 * KW])
-    assert one.take_log()[-2:] == [f"event {event}: new", f"event {event}: changed"]
+    assert one.pop_log()[-2:] == [f"event {event}: new", f"event {event}: changed"]
 
 
 def test_a_change_that_cannot_be_read_leaves_the_version_before(grid: Grid, tmp_path: Path) -> None:
@@ -258,10 +258,10 @@ def test_a_vtn_that_repeats_itself_changes_nothing(grid: Grid, tmp_path: Path) -
     one.step(time.time())
     first = one.outcome(time.time()).targets
     same = [o for o in grid.objects() if o["objectType"] == "EVENT"]
-    one.take_log()
+    one.pop_log()
     grid.fault(path="/events", body=_json(same * 3), status=200, count=50)  # whatever page is asked for
     one.step(time.time(), notified=True)
-    assert one.take_log() == []
+    assert one.pop_log() == []
     assert not one.problems
     again = one.outcome(time.time()).targets
     assert (list(again.limit), list(again.notice_s)) == (list(first.limit), list(first.notice_s))

@@ -111,7 +111,7 @@ def test_a_report_that_this_site_has_not_is_refused_once(grid: Grid, tmp_path: P
     one.step(time.time())
     one.step(time.time(), notified=True)
     assert len(grid.reports()) == before
-    assert sum(f"report {request_['payloadType']}" in line for line in one.take_log()) == 1
+    assert sum(f"report {request_['payloadType']}" in line for line in one.pop_log()) == 1
 
 
 def test_a_report_only_event_is_answered(grid: Grid, tmp_path: Path) -> None:

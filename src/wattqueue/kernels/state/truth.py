@@ -313,7 +313,7 @@ class Log(NamedTuple):
     """(n,) float64 joules of its runs that a requeue or a failure ended."""
     parked_s: Array
     """(n,) float64 seconds for which it was suspended; less the time of its suspension while it is."""
-    kept_s: Array
+    checkpointed_s: Array
     """(n,) float64 seconds of work at reference speed that requeues kept."""
     option: Array
     """(n,) int16 option at its last start."""

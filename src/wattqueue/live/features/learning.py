@@ -89,14 +89,14 @@ class MeasuredJobs:
                     )
                 )  # fmt: skip
 
-    def settled(self, keys: Iterable[JobKey]) -> None:
+    def forget(self, keys: Iterable[JobKey]) -> None:
         """Forget running jobs: their energy is known, or will not come."""
         with self.engine.begin() as connection:
             for key in keys:
                 connection.execute(delete(RUNNING).where(of_job(RUNNING, key)))
 
     def running(self) -> list[ObservedJob]:
-        """Return the jobs that ran, and were not settled, when the last controller ended."""
+        """Return the jobs that ran, and were not measured, when the last controller ended."""
         with self.engine.connect() as connection:
             rows = connection.execute(select(RUNNING).order_by(RUNNING.c.submit_s, RUNNING.c.name)).all()
         out = []
@@ -154,7 +154,7 @@ class MeasuredJobs:
         for key in late:
             del self.gone[key]
         if late:
-            self.settled(late)
+            self.forget(late)
 
     def from_accounting(self, energies: Sequence[JobEnergy]) -> list[MeasuredJob]:
         """Return the remembered jobs among those that accounting has measured, and forget them.

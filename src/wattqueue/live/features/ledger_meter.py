@@ -26,7 +26,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels import site_meter as at
 from wattqueue.live.extension import Extension
 from wattqueue.live.planner import RoundState
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Layout
 from wattqueue.parts.run_contracts import MeteredLedger
@@ -56,7 +56,7 @@ class Metered(NamedTuple):
 class LedgerMeter:
     """Reads the machine's power from round to round for an adaptive ledger."""
 
-    def __init__(self, ledger: MeteredLedger, memory: Memory) -> None:
+    def __init__(self, ledger: MeteredLedger, memory: ControllerState) -> None:
         """Go on with what ``memory`` holds of a ledger with the same options."""
         self.memory = memory
         self.meter = site_meter_of(ledger, LICENSED_SHARE)

@@ -63,7 +63,7 @@ class Teacher:
         """
         fresh = self.measured_jobs.keep(jobs)
         if self.accounting is not None:
-            self.measured_jobs.settled([one.request.key for one in jobs])
+            self.measured_jobs.forget([one.request.key for one in jobs])
         estimator: Any = self.predictor.session.estimation.part
         applications = self.applications
         if applications is not None and applications.learn(fresh) and "profiles" in stated(estimator, "reads", ()):

@@ -98,7 +98,7 @@ def _pool(snapshot: Snapshot, folder: Path, missed: int, now_s: float) -> Iterat
         why = f"{missed} W that jobs hold are not counted" if missed else "what jobs hold is counted"
         yield SetPool(
             POOL, str(_open_w(pool, pool.reserved)), str(_open_w(pool, wanted)), _open_w(pool, wanted),
-            why=f"the controller is away: {why}", lowers=wanted > pool.reserved,
+            why=f"the controller is away: {why}", reduces_power=wanted > pool.reserved,
         )  # fmt: skip
 
 

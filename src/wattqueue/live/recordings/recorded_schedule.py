@@ -41,7 +41,7 @@ ROUNDING_S = 1e-6
 
 
 @dataclass
-class SeenJob:
+class ObservedRow:
     """What the rounds showed of one job."""
 
     submit_s: float
@@ -72,7 +72,7 @@ class Rounds:
     """What is known after some rounds of a recording."""
 
     machine: Machine
-    seen: dict[str, SeenJob] = field(default_factory=dict)
+    seen: dict[str, ObservedRow] = field(default_factory=dict)
     caps: list[tuple[float, float]] = field(default_factory=list)
     now_s: float = math.nan
     running: set[str] = field(default_factory=set)
@@ -94,7 +94,7 @@ class Rounds:
         names = [str(v) for v in jobs["job_id"]]
         for row, name in enumerate(names):
             if name not in self.seen:
-                job = self.seen[name] = SeenJob(float(jobs["submit_s"][row]), float(jobs["walltime_s"][row]))
+                job = self.seen[name] = ObservedRow(float(jobs["submit_s"][row]), float(jobs["walltime_s"][row]))
                 job.user, job.app = _label(jobs["user"], row), _label(jobs["app"], row)
             job = self.seen[name]
             if not job.ran:
@@ -205,7 +205,7 @@ def _schedule(rounds: Rounds, path: Path) -> RecordedSchedule:
     return RecordedSchedule(table, machine, schedule, Cap(times, watts), str(path), {CUT: cut} if cut else {})
 
 
-def _watts(job: SeenJob, machine: Machine) -> float:
+def _watts(job: ObservedRow, machine: Machine) -> float:
     """Return the mean watts of a whole job: measured, else what the ledger counted with the idle share."""
     if not math.isnan(job.measured_w):
         return job.measured_w * job.nodes
@@ -215,9 +215,9 @@ def _watts(job: SeenJob, machine: Machine) -> float:
     return net_w + (0.0 if machine.cap_scope == "jobs" else idle_w * job.nodes)
 
 
-def _end_before_successors(jobs: list[SeenJob]) -> None:
+def _end_before_successors(jobs: list[ObservedRow]) -> None:
     """End each job when the next one starts on one of its units, where no round contradicts that."""
-    holder: dict[int, SeenJob] = {}
+    holder: dict[int, ObservedRow] = {}
     for job in sorted(jobs, key=lambda one: (one.start_s, one.end_s)):
         for low, high in job.units:
             for unit in range(low, high + 1):

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.decision import Asked, Decision, Moment
+from wattqueue.live.decision import Decision, DecisionInputs, PartContext
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.predictor import EstimatorNotes, Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob
@@ -96,24 +96,24 @@ class Recorder:
         self._ended: OSError | None = None
         if predictor.run_times is not None:
             self._begin["ended"] = [run_data(one) for one in predictor.run_times.ended]
-        predictor.take_notes()
+        predictor.pop_notes()
 
     def write(self, decision: Decision) -> None:
         """Append a round, unless nothing changed and no part in Python was asked."""
         if self._ended is not None:
             raise self._ended
         self._rotate()
-        notes, asked = self.predictor.take_notes(), decision.asked
-        view = encode(asked.view)
+        notes, inputs = self.predictor.pop_notes(), decision.inputs
+        view = encode(inputs.view)
         now_s = view.pop("now_s")
         text = dumps(view)
         line: dict[str, Any] = {"now_s": now_s, "decided": decided(decision, notes)}
         if text != self._last:
             line["view"] = view
-        if asked.moment is not None:
-            line["moment"] = _moment_data(asked.moment)
-        if asked.ranges:
-            line["ranges"] = {str(row): most for row, most in asked.ranges.items()}
+        if inputs.context is not None:
+            line["moment"] = _context_data(inputs.context)
+        if inputs.ranges:
+            line["ranges"] = {str(row): most for row, most in inputs.ranges.items()}
         if notes.learned or notes.asked:
             line |= {"learned": [job_data(one) for one in notes.learned], "asked": [list(one) for one in notes.asked]}
         if notes.ended:
@@ -220,19 +220,19 @@ def measured_of(data: Iterable[Any]) -> MeasuredJob:
     return MeasuredJob(request_of(request), *rest)
 
 
-def _moment_data(moment: Moment) -> dict[str, Any]:
-    """Return a moment as JSON values; states of units as runs of (state, count)."""
-    edges = [0, *(np.flatnonzero(np.diff(moment.states)) + 1).tolist(), len(moment.states)]
-    runs = [[int(moment.states[low]), high - low] for low, high in pairwise(edges) if high > low]
-    data = {"states": runs, "under_way": sorted(moment.under_way), "happened": moment.happened}
-    data |= {"parked_w": dict(moment.parked_w)} if moment.parked_w else {}
-    if moment.readings is not None:
-        data["readings"] = {name: column.tolist() for name, column in moment.readings._asdict().items()}
-    limits = moment.limits
+def _context_data(context: PartContext) -> dict[str, Any]:
+    """Return what parts are shown as JSON values; states of units as runs of (state, count)."""
+    edges = [0, *(np.flatnonzero(np.diff(context.states)) + 1).tolist(), len(context.states)]
+    runs = [[int(context.states[low]), high - low] for low, high in pairwise(edges) if high > low]
+    data = {"states": runs, "under_way": sorted(context.under_way), "happened": context.happened}
+    data |= {"parked_w": dict(context.parked_w)} if context.parked_w else {}
+    if context.readings is not None:
+        data["readings"] = {name: column.tolist() for name, column in context.readings._asdict().items()}
+    limits = context.limits
     return data if limits is None else {**data, "limits": {name: getattr(limits, name).tolist() for name in LIMITS}}
 
 
-def moment_of(data: dict[str, Any]) -> Moment:
+def context_of(data: dict[str, Any]) -> PartContext:
     """Return a recorded moment."""
     states = np.repeat([state for state, _ in data["states"]], [count for _, count in data["states"]])
     given = data.get("limits")
@@ -241,10 +241,10 @@ def moment_of(data: dict[str, Any]) -> Moment:
     if "readings" in data:
         watts, taken, moves = (data["readings"][name] for name in DomainReadings._fields)
         readings = DomainReadings(np.array(watts, np.float64), np.array(taken, np.float64), np.array(moves, np.bool_))
-    return Moment(states.astype(np.int8), under_way, data["happened"], limits, parked_w, readings)
+    return PartContext(states.astype(np.int8), under_way, data["happened"], limits, parked_w, readings)
 
 
-def asked_of(data: dict[str, Any], last: PolicySnapshot | None) -> Asked:
+def inputs_of(data: dict[str, Any], last: PolicySnapshot | None) -> DecisionInputs:
     """Return what a recorded round decided on. ``last`` is the view of the round before it.
 
     Raises: InputError for values that are no recorded round.
@@ -257,8 +257,8 @@ def asked_of(data: dict[str, Any], last: PolicySnapshot | None) -> Asked:
             view = at_time(last, now_s)
         else:
             raise KeyError("view")
-        moment = moment_of(data["moment"]) if "moment" in data else None
-        return Asked(view, moment, {int(row): most for row, most in data.get("ranges", {}).items()})
+        moment = context_of(data["moment"]) if "moment" in data else None
+        return DecisionInputs(view, moment, {int(row): most for row, most in data.get("ranges", {}).items()})
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(f"is no recorded view: {error!r}"[:200], where="recording") from error
 

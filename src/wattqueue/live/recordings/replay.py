@@ -18,7 +18,7 @@ from wattqueue.live.decision import Decider
 from wattqueue.live.features.agent_controls import live_policy_from_row, load_live_policy
 from wattqueue.live.files.own_files import as_written
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.recordings.recording import asked_of, decided, dumps, measured_of, request_of, run_of
+from wattqueue.live.recordings.recording import decided, dumps, inputs_of, measured_of, request_of, run_of
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import PolicySnapshot
@@ -33,23 +33,23 @@ class Replay:
         machine = machine_of(begin["machine"], "recording")
         chosen = policy or recorded_policy(begin)
         layout = layout_of_units(machine)
-        self.decider = Decider(chosen, layout, power_nodes=begin["power_nodes"], patience_s=0.0)
+        self.decider = Decider(chosen, layout, power_nodes=begin["power_nodes"], timeout_s=0.0)
         self.predictor = Predictor(self.decider.session, layout)
         self.predictor.learn(measured_of(one) for one in begin["learned"])
         self.predictor.learn_runs([run_of(one) for one in begin.get("ended", ())])
-        self.predictor.take_notes()
+        self.predictor.pop_notes()
         self.view: PolicySnapshot | None = None
 
     def decide(self, data: dict[str, Any]) -> dict[str, Any]:
         """Decide a recorded round again. Raises: InputError for values that are none."""
-        asked = asked_of(data, self.view)
-        self.view = asked.view
+        inputs = inputs_of(data, self.view)
+        self.view = inputs.view
         self.predictor.learn(measured_of(one) for one in data.get("learned", ()))
         self.predictor.learn_runs([run_of(one) for one in data.get("ended", ())])
-        self.predictor.predict([request_of(one) for one in data.get("asked", ())], asked.view.now_s)
-        notes = self.predictor.take_notes()
-        nodes = asked.view.jobs.nodes
-        decision = self.decider.answer(asked.view, asked.moment, lambda row: asked.ranges.get(row, int(nodes[row])))
+        self.predictor.predict([request_of(one) for one in data.get("asked", ())], inputs.view.now_s)
+        notes = self.predictor.pop_notes()
+        nodes = inputs.view.jobs.nodes
+        decision = self.decider.answer(inputs.view, inputs.context, lambda row: inputs.ranges.get(row, int(nodes[row])))
         return decided(decision, notes)
 
 

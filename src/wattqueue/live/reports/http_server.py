@@ -8,7 +8,7 @@ from typing import Any
 
 
 class QuietServer(ThreadingHTTPServer):
-    """Answers each request in a thread of its own; a client that goes away in between is no error.
+    """InstantResult each request in a thread of its own; a client that goes away in between is no error.
 
     Python's server writes a traceback for it, into the journal of the service.
     """

@@ -18,7 +18,7 @@ from wattqueue.live.cluster import (
     SetPool,
     Snapshot,
     Write,
-    one_by_one,
+    apply_each,
 )
 from wattqueue.live.draining import FOREIGN
 from wattqueue.live.slurm.commands import Slurm, SlurmError, must
@@ -100,7 +100,7 @@ class SlurmCluster:
         except OSError as error:
             raise SlurmError(f"{write.kind} {write.target}: {error}") from error
 
-    def apply_together(self, writes: Sequence[Write]) -> list[str]:
+    def apply_batch(self, writes: Sequence[Write]) -> list[str]:
         """Carry writes of one kind out, those of one shape by the same commands; return the error of each.
 
         Where a command reports an error, half of the jobs are tried by themselves, and so on: Slurm's messages do not
@@ -113,7 +113,7 @@ class SlurmCluster:
             return [str(unanswered)] * len(writes)
         if replaced:
             rest = [write for write in writes if write.key not in replaced]
-            others = iter(self.apply_together(rest))
+            others = iter(self.apply_batch(rest))
             return [REPLACED if write.key in replaced else next(others) for write in writes]
         for k, write in enumerate(writes):
             alike.setdefault(shape(write, self._licences(write)), []).append(k)
@@ -147,7 +147,7 @@ class SlurmCluster:
     def _all(self, writes: Sequence[Write]) -> list[str]:
         """Carry out writes of one shape; return the error of each."""
         if len(writes) == 1:
-            return one_by_one(self, writes)
+            return apply_each(self, writes)
         try:
             commands = commands_of(writes[0], self._licences(writes[0]), self._seen_pool().total, writes[1:])
             answers = [self.slurm.run(argv) for argv in commands]

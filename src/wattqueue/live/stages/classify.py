@@ -166,20 +166,20 @@ def _free(now: RoundState, slot: int, details: Details) -> None:
     counting after ``start_timeout_s``: it may be kept from starting by something that the controller cannot see (a
     limit, a reservation), and must not block the policy for ever.
     """
-    jobs, row, patience_s = now.jobs, now.jobs.row[slot], now.planner.rules.start_timeout_s
+    jobs, row, timeout_s = now.jobs, now.jobs.row[slot], now.planner.rules.start_timeout_s
     placed = now.planner.memory.placed.get(row.key)
     if details.parts > 1 and row.watts < 0:
         jobs.put(slot, Owner.HANDED_OVER, Stage.STRAY)  # Slurm would start it uncounted
     elif details.parts > 1 or row.watts < 0:
         if jobs.stage[slot] not in (Stage.FREE, Stage.STALLED):
             jobs.since_s[slot] = now.now_s
-        stalled = now.now_s - jobs.since_s[slot] > patience_s
+        stalled = now.now_s - jobs.since_s[slot] > timeout_s
         owner = Owner.HANDED_OVER if details.parts > 1 else Owner.CLUSTER
         jobs.put(slot, owner, Stage.STALLED if stalled else Stage.FREE)
     elif placed is None:
         jobs.put(slot, Owner.OURS, Stage.STRAY)
     else:
-        late = now.now_s - placed.since_s > (min(BLOCKED_S, patience_s) if row.blocked else patience_s)
+        late = now.now_s - placed.since_s > (min(BLOCKED_S, timeout_s) if row.blocked else timeout_s)
         jobs.put(slot, Owner.OURS, Stage.LATE if late else Stage.UNDER_WAY)
 
 

@@ -142,7 +142,7 @@ def _pending(now: RoundState, slots: Slots, *, telemetry_ok: bool) -> PendingJob
     if now.asks_consent:
         table = replace(table, consent=consent_of(jobs, slots))
     prediction = predictor.prediction(keys, telemetry_ok=telemetry_ok)
-    table, prediction, rank = planner.placement.tell_apart(table, prediction, telemetry_ok=telemetry_ok)
+    table, prediction, rank = planner.placement.with_node_factors(table, prediction, telemetry_ok=telemetry_ok)
     ranked = with_priorities(table, keys, priority, planner.layout)
     entries = policy.order.entries(ranked, prediction, machine)
     if len(machine.partitions) > 1:  # those whose partition the job's own list names

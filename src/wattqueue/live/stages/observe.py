@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.impossible import why_held
 from wattqueue.live.planner import RoundState, stage
-from wattqueue.live.watts.licences import REASSERTED, REQUEUED
+from wattqueue.live.watts.licences import REQUEUED, REWRITTEN
 
 
 @stage(
@@ -28,14 +28,14 @@ def observe(now: RoundState) -> None:
     new = now.jobs.rows(now.jobs.new)
     _follow_requeued(now, now.jobs.gone or [key for key in before if key not in jobs], new)
     now.nodes = planner.decider.orders.expected(now.snapshot.nodes, now.now_s)
-    planner.parking.settle(now.snapshot.jobs)
-    planner.draining.settle(now.snapshot.nodes)
+    planner.parking.sync(now.snapshot.jobs)
+    planner.draining.sync(now.snapshot.nodes)
     memory.forget([key for key in memory.known() if key not in jobs])
     # from here on every key of the memory is a job of this snapshot
     planner.released &= memory.placed.keys()
     again = [row.key for row in new if row.pending and row.key in planner.ran]  # requeued under the same key
     memory.unplace(again)
-    memory.mark(again, REASSERTED, present=False)
+    memory.mark(again, REWRITTEN, present=False)
     memory.mark(again, REQUEUED)
     for key in [key for key in memory.placed if jobs[key].held]:
         row = jobs[key]

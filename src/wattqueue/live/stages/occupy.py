@@ -28,10 +28,10 @@ def occupy(now: RoundState) -> None:
     A plan needs an end in the future: what should have ended is expected to end soon, and what is parked never.
     """
     jobs, planner = now.jobs, now.planner
-    before, holding, taken, withheld = planner.settled
+    before, holding, taken, withheld = planner.occupied
     if now.counted != before or not set(jobs.new).isdisjoint(before):
         holding, taken, withheld = _place(now)
-        planner.settled = list(now.counted), holding, taken, withheld
+        planner.occupied = list(now.counted), holding, taken, withheld
     now.holding, now.holders = list(holding), len(holding)
     now.taken, now.withheld = set(taken), set(withheld)
     slots = np.array(holding, np.int64)

@@ -103,9 +103,9 @@ def _with_room(now: RoundState, room_w: float) -> list[int]:
 
 def _patient(now: RoundState) -> bool:
     """Whether room is kept now for a job that does not fit; begins such a time if none was for long enough."""
-    planner, patience_s = now.planner, now.planner.rules.start_timeout_s
-    if now.now_s >= planner.room_until_s + patience_s:
-        planner.room_until_s = now.now_s + patience_s
+    planner, timeout_s = now.planner, now.planner.rules.start_timeout_s
+    if now.now_s >= planner.room_until_s + timeout_s:
+        planner.room_until_s = now.now_s + timeout_s
     return now.now_s < planner.room_until_s
 
 

@@ -125,7 +125,7 @@ class Audit:
         """
         return self._append([("intend", 0, w.kind, w.target, w.before, w.after, w.why) for w in writes])
 
-    def settle(self, outcomes: Sequence[tuple[int, str]]) -> None:
+    def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
         """Record outcomes, each with the number of the row of its write."""
         self._append([("settle", number, "", "", "", outcome, "") for number, outcome in outcomes])
 

@@ -95,7 +95,7 @@ TABLES = (PLACED, REFUSED, ORIGIN, MARKS, PARKED)
 
 
 @dataclass
-class Memory:
+class ControllerState:
     """The tables of the controller's state (``live.state.database.open_state``).
 
     There is one writer, the holder of the run folder's lock.
@@ -111,7 +111,7 @@ class Memory:
     origin: dict[JobKey, float] = field(default_factory=dict)
     """First submission of requeued jobs."""
     marks: dict[JobKey, frozenset[str]] = field(default_factory=dict)
-    """What job_submit.lua or the controller noted about a job (``sorting.USER_HELD``, ``planner.REASSERTED``)."""
+    """What job_submit.lua or the controller noted about a job (``sorting.USER_HELD``, ``planner.REWRITTEN``)."""
     parked: dict[JobKey, ParkedJob] = field(default_factory=dict)
     """Jobs that the controller stopped, until they are seen running again or are gone."""
     drained: dict[str, float] = field(default_factory=dict)

@@ -15,14 +15,14 @@ from wattqueue.live.cluster import JobKey, Snapshot
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.parking import PARKED
 from wattqueue.live.planner import RoundState
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.table import Stage
 from wattqueue.live.watts.bound import HeldWatts
 from wattqueue.live.watts.tracking import CORRECTED, DEADBAND
 
 HOLDS_WATTS = frozenset({"starting", "running", "stopped"})
 """States in which a job's watts can be changed; a completing job is about to give them back."""
-REASSERTED = "reasserted"
+REWRITTEN = "reasserted"
 """Mark of a requeued job whose watts were written again."""
 REQUEUED = "requeued"
 """Mark of a job that was seen running and then pending under the same key."""
@@ -90,7 +90,7 @@ def held_watts(now: RoundState) -> dict[JobKey, HeldWatts]:
     return held
 
 
-def lost_licences(memory: Memory, snapshot: Snapshot, key: JobKey) -> bool:
+def lost_licences(memory: ControllerState, snapshot: Snapshot, key: JobKey) -> bool:
     """Whether Slurm may hold no watts for a job although it shows them.
 
     Slurm 25.05 and 25.11.0 to 25.11.6 free the licences of a job that is requeued and do not take
@@ -99,7 +99,7 @@ def lost_licences(memory: Memory, snapshot: Snapshot, key: JobKey) -> bool:
     """
     details, marked = snapshot.details.get(key), memory.marked
     requeued = (details is not None and details.restarts > 0) or marked(key, REQUEUED)
-    return requeued and not marked(key, REASSERTED)
+    return requeued and not marked(key, REWRITTEN)
 
 
 def licences_of_running(now: RoundState, other: set[JobKey]) -> list[JobGoal]:
@@ -125,7 +125,7 @@ def _corrected(now: RoundState) -> list[JobGoal]:
         lost = lost_licences(memory, now.snapshot, row.key)
         if row.watts >= 0 and row.state in HOLDS_WATTS and (lost or wanted > row.watts):
             why = "requeued: Slurm may have freed its watts" if lost else f"it was given {row.nodes} nodes"
-            goals.append(JobGoal(row.key, watts=wanted, why=why, reassert=lost))
+            goals.append(JobGoal(row.key, watts=wanted, why=why, rewrite_watts=lost))
     return goals
 
 

@@ -1,10 +1,10 @@
 """Follow the measured power of running jobs: adjust their licences, and collect what estimators learn from.
 
 A job starts with the licence of its prediction. Once all of its nodes have been measured for
-``settle_s``, its licence follows the highest recent sample plus a margin. The two directions differ,
+``warm_up_s``, its licence follows the highest recent sample plus a margin. The two directions differ,
 because a licence that is too low voids the cap and one that is too high only costs throughput:
 
-- *down*: only after ``settle_s`` of samples, and only by more than ``DEADBAND`` (each change is a write
+- *down*: only after ``warm_up_s`` of samples, and only by more than ``DEADBAND`` (each change is a write
   to Slurm); until Slurm has confirmed the lower licence, the ledger counts the old one;
 - *up*: at once in the ledger; the write itself waits until the pool has room for it (the planner).
 
@@ -48,7 +48,7 @@ class Track:
     start_s: float
     predicted_node_w: float
     recent: deque[tuple[float, float]] = field(default_factory=deque)
-    """(time, watts) of the last ``2 * settle_s``; empty after a missing sample."""
+    """(time, watts) of the last ``2 * warm_up_s``; empty after a missing sample."""
     energy_j: float = 0.0
     """Over the measured part of the run: each sample stands for the time since the one before it."""
     covered_s: float = 0.0
@@ -98,7 +98,7 @@ class CountedPower(NamedTuple):
 class Tracker:
     """Follows all running jobs."""
 
-    settle_s: float
+    warm_up_s: float
     """A licence is lowered only to what was measured for so long."""
     floor: float = field(default=0.2, kw_only=True)
     """Share of its nodes' maximum below which no licence falls: a meter that reads too little must not void the cap."""
@@ -139,7 +139,7 @@ class Tracker:
             track.covered_s += taken_s - track.last_s
         track.last_s, track.peak_w = taken_s, max(track.peak_w, watts)
         track.recent.append((taken_s, watts))
-        while track.recent and now_s - track.recent[0][0] > 2 * self.settle_s:
+        while track.recent and now_s - track.recent[0][0] > 2 * self.warm_up_s:
             track.recent.popleft()
 
     def pause(self, key: JobKey, now_s: float) -> None:
@@ -165,7 +165,7 @@ class Tracker:
         if track is None or not track.recent:
             return CountedPower(most_net, licence, "missing")
         target = self._within(max(w for _, w in track.recent) * (1.0 + self.margin) - idle_w, most_net)
-        settled = track.recent[-1][0] - track.recent[0][0] >= self.settle_s and not track.unchanged
+        settled = track.recent[-1][0] - track.recent[0][0] >= self.warm_up_s and not track.unchanged
         return moved(licence, target, "measured", may_fall=settled)
 
     def _corrected(self, track: Track | None, licence: int, idle_w: float, most_net: int) -> CountedPower:

@@ -1,9 +1,9 @@
 """Detect running jobs that are not the application they claim, report them, and correct their frequency.
 
 EAMC chooses a frequency from the profile of the application that the user names. A job that runs something else would
-run at an unsuitable one, and users could claim an application to get a better partition. After ``settle_s`` of running,
-one measurement (CPI, memory transactions, watts) is compared with the profile of the claimed application at the job's
-frequency (``model.app_check``)::
+run at an unsuitable one, and users could claim an application to get a better partition. After ``warm_up_s`` of
+running, one measurement (CPI, memory transactions, watts) is compared with the profile of the claimed application at
+the job's frequency (``model.app_check``)::
 
     fits                  nothing happens
     does not fit          reported with the application that it does fit; frequency by eq. 4 from the measurement
@@ -36,7 +36,7 @@ Report = Callable[[str, str, str, str, float, float], None]
 
 
 class AppCheck:
-    """Measure each running job once after ``settle_s``; report a false claim and correct the frequency.
+    """Measure each running job once after ``warm_up_s``; report a false claim and correct the frequency.
 
     ``applications`` and ``coefficients`` are those of the application database, by hardware
     configuration, which has the partition's name. A job of an unknown application claims nothing, but gets its
@@ -60,14 +60,14 @@ class AppCheck:
         report: Report | None = None,
         tolerance: Tolerance | None = None,
         t_weight: float = 1.0,
-        settle_s: float = 60.0,
+        warm_up_s: float = 60.0,
         period_s: float = 60.0,
     ) -> None:
         check(t_weight, "text")
         self.apps, self.applications, self.coefficients = tuple(apps), applications or {}, coefficients or {}
         self.measure, self.report = measure, report
         self.tolerance, self.t_weight = tolerance or Tolerance(), t_weight
-        self.settle_s, self.period_s = settle_s, period_s
+        self.warm_up_s, self.period_s = warm_up_s, period_s
         # Time at which each running job was first seen running, and the jobs that need no further measurement, by name:
         # a row is another job in the next round. Both drop jobs that ended, so memory is bounded by the running jobs.
         self._seen: dict[str, float] = {}
@@ -85,7 +85,7 @@ class AppCheck:
         self._judged &= running.keys()
         actions = []
         for job, row in running.items():
-            if job in self._judged or self.measure is None or view.now_s - self._seen[job] < self.settle_s:
+            if job in self._judged or self.measure is None or view.now_s - self._seen[job] < self.warm_up_s:
                 continue
             seen = self.measure(view, row)
             if seen is None:

@@ -94,7 +94,7 @@ kinds.hours = (figure) => {
   return { ...option, series, xAxis: timeAxis(figure), yAxis: vertical(figure.y, { nameGap: 18 }), dataZoom: zoomers() };
 };
 
-kinds.payers = (figure) => {
+kinds.delayed_users = (figure) => {
   const c = figure.columns, option = base(), s = figure.x.scale, n = c.name.length, at = (i) => n - 1 - i, short = (t) => (t.length > 14 ? t.slice(0, 13) + "…" : t), row = (f) => Array.from({ length: n }, (_, k) => f(at(k)));
   key(figure, [["share of the additional waiting", colours.blue, "box"], ["share of the work", colours.grey, "box"]]);
   option.grid.left = SMALL() ? 84 : 112;

@@ -19,11 +19,12 @@ def run(
     factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of jobs for the simulations.")] = 20,
     threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
-    beyond: Annotated[
-        bool, typer.Option("--beyond", help="Compare also what lies beyond paper 2, with generated sockets.")
+    extensions: Annotated[
+        bool, typer.Option("--extensions", help="Compare also what lies beyond paper 2, with generated sockets.")
     ] = False,
     nodes: Annotated[
-        Path | None, typer.Option(help="Series of real nodes for --beyond (CSV of ClusterCockpit: two jobs on emmy).")
+        Path | None,
+        typer.Option(help="For --extensions: series of real nodes (CSV of ClusterCockpit: 2 jobs on emmy)."),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables and pictures here.")] = None,
@@ -37,7 +38,7 @@ def run(
     from wattqueue_studies.chips.study import ChipsStudy
     from wattqueue_studies.cli.study._run import perform
 
-    if nodes is not None and not beyond:
-        raise InputError("--nodes is for --beyond", where="--nodes", hint="add --beyond")
+    if nodes is not None and not extensions:
+        raise InputError("--nodes is for --extensions", where="--nodes", hint="add --extensions")
     import_module("scipy.stats")  # ranks: fail before the work if it is missing
-    perform(ChipsStudy(folder, factors, draws, threads, beyond, nodes), json_file, page)
+    perform(ChipsStudy(folder, factors, draws, threads, extensions, nodes), json_file, page)

@@ -33,7 +33,7 @@ def run(
         int, typer.Option(min=1, max=MOST_SEEDS, help="Generated workloads per setting, conservative backfilling.")
     ] = 10,
     easy_seeds: Annotated[
-        int, typer.Option(min=1, max=MOST_SEEDS, help="The same with EASY backfilling, and for --beyond.")
+        int, typer.Option(min=1, max=MOST_SEEDS, help="The same with EASY backfilling, and for --extensions.")
     ] = 30,
     jobs: Annotated[
         int,
@@ -42,7 +42,7 @@ def run(
     threads: Annotated[
         int, typer.Option("--workers", min=1, max=MOST_THREADS, help="Simulations at a time.")
     ] = os.cpu_count() or 1,
-    beyond: Annotated[
+    extensions: Annotated[
         bool, typer.Option(help="Also what the paper does not have: waits, caps, history, node factors.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every row here.")] = None,
@@ -62,5 +62,5 @@ def run(
     paper = CirneModel()
     # Fewer jobs come over a shorter time, so that the load stays.
     model = paper if jobs == paper.jobs else CirneModel(jobs=jobs, span_s=paper.span_s * jobs / paper.jobs)
-    study = EamcStudy(coefficients, apps, seeds, easy_seeds, threads, model=model, extended=beyond)
+    study = EamcStudy(coefficients, apps, seeds, easy_seeds, threads, model=model, extended=extensions)
     perform(study, json_file, page)

@@ -24,11 +24,12 @@ def run(
     divide: Annotated[
         float, typer.Option(min=1, max=1000, help="ESP's run times over those of the jobs: 12 or 1.")
     ] = 12,
-    beyond: Annotated[
-        bool, typer.Option("--beyond", help="Compare controls that lend unused watts, within and without promises.")
+    extensions: Annotated[
+        bool, typer.Option("--extensions", help="Compare controls that lend unused watts, within and without promises.")
     ] = False,
     profiles: Annotated[
-        Path | None, typer.Option(help="Series of nodes (ClusterCockpit's CSV): replay them under caps. With --beyond.")
+        Path | None,
+        typer.Option(help="For --extensions: series of nodes (ClusterCockpit's CSV) to replay under caps."),
     ] = None,
     ramps: Annotated[
         Path | None, typer.Option(help="Power of a machine (CSV: datetime, sum vals), likewise. With --profiles.")
@@ -43,14 +44,16 @@ def run(
     """
     from wattqueue.errors import InputError
     from wattqueue_studies.cli.study._run import perform
-    from wattqueue_studies.epas.beyond import Beyond
+    from wattqueue_studies.epas.extensions import Extensions
     from wattqueue_studies.epas.study import IDLE_SHARES, EpasStudy
 
-    if not beyond and (profiles is not None or ramps is not None):
-        raise InputError("recorded demand without --beyond", where="--profiles", hint="add --beyond")
+    if not extensions and (profiles is not None or ramps is not None):
+        raise InputError("recorded demand without --extensions", where="--profiles", hint="add --extensions")
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     shares = IDLE_SHARES if idle is None else tuple(dict.fromkeys(each / 100 for each in idle))
     perform(
-        EpasStudy(cells, seeds, shares, divide, threads, Beyond(ramps, profiles) if beyond else None), json_file, page
+        EpasStudy(cells, seeds, shares, divide, threads, Extensions(ramps, profiles) if extensions else None),
+        json_file,
+        page,
     )

@@ -4,9 +4,9 @@ Workloads and finished runs lie in ``--folder``, or in a temporary folder that i
 same command resumes after a stop.
 
 ``study.powercap`` prepares the windows, runs the policies as a campaign and compares them with the printed figures;
-this file has the options. With ``--beyond`` other admission rules, measured ledgers among them, are judged on traces
-that had no part in their choice. ``--months`` runs another study instead (``study.powercap.guarantee``): whether the
-share of time above a cap that was asked for is kept.
+this file has the options. With ``--extensions`` other admission rules, measured ledgers among them, are judged on
+traces that had no part in their choice. ``--months`` runs another study instead (``study.powercap.guarantee``): whether
+the share of time above a cap that was asked for is kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run(
         float, typer.Option(min=0.05, max=10.0, help="Work of the long trace over what the machine can do.")
     ] = 0.8,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the first trace and its windows.")] = 1,
-    beyond: Annotated[
+    extensions: Annotated[
         int, typer.Option(min=0, max=1_000, help="Other rules too, on so many windows each of unseen traces.")
     ] = 0,
     months: Annotated[
@@ -85,8 +85,8 @@ def run(
     # The stack removes the temporary folder also when a signal ends the run.
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-powercap-")))
-        other = replace(choice, workloads=beyond, seed=seed + SEED - 1)
-        rules = FrontierStudy(place, other, traces, workers=workers) if beyond else None
+        other = replace(choice, workloads=extensions, seed=seed + SEED - 1)
+        rules = FrontierStudy(place, other, traces, workers=workers) if extensions else None
         perform(PowercapStudy(place, choice, traces, workers=workers, frontier=rules), json_file, page, tables=tables)
 
 

@@ -43,7 +43,7 @@ class Extra:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Payers:
+class DelayedUsers:
     """Sums by user or partition, those with most additional waiting first. Shapes (g,).
 
     Attributes:
@@ -96,7 +96,7 @@ class Hour:
     delayed_wait_mean_s: float
 
 
-def payers(kind: str, group: Labels, jobs: Jobs, extra: Extra, ran_s: Floats) -> Payers:
+def delayed_users(kind: str, group: Labels, jobs: Jobs, extra: Extra, ran_s: Floats) -> DelayedUsers:
     """Sum the differences over the jobs of each name.
 
     Args:
@@ -122,7 +122,7 @@ def payers(kind: str, group: Labels, jobs: Jobs, extra: Extra, ran_s: Floats) ->
     order = order[jobs_ran[order] > 0]
     # Shares are of the positive sums only: groups that gain would otherwise push the others above 100 %.
     all_wait = float(np.maximum(wait, 0.0).sum())
-    return Payers(
+    return DelayedUsers(
         kind,
         tuple(names[k] for k in order),
         jobs_ran[order].astype(np.int64),

@@ -12,10 +12,10 @@ from wattqueue.parts.estimator.oracle_unit_watts import OracleUnitWatts
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue_studies.chips.beyond.joint import joint_figures
-from wattqueue_studies.chips.beyond.sites import DAY_S, Site, Sites, own_means, ratios
 from wattqueue_studies.chips.budgets import run_figures
 from wattqueue_studies.chips.devices import Devices
+from wattqueue_studies.chips.extensions.joint import joint_figures
+from wattqueue_studies.chips.extensions.sites import DAY_S, Site, Sites, own_means, ratios
 from wattqueue_studies.chips.limits import Ranked
 from wattqueue_studies.chips.workload import draw_jobs
 from wattqueue_studies.frame.samples import Trial, TrialFigures
@@ -45,7 +45,7 @@ LONG_ENDING = ", long"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BeyondCase:
+class ExtensionCase:
     """A site under a budget.
 
     Attributes:

@@ -10,15 +10,15 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.workload.cirne import DAY_S, CirneModel
-from wattqueue_studies.eamc.beyond import (
+from wattqueue_studies.eamc.extensions import (
     BASES,
     JUDGED,
     METRICS,
     OURS,
     PAIRS,
     V,
-    beyond,
     binned,
+    extensions,
     history_profiles,
     three_partitions,
 )
@@ -83,7 +83,7 @@ def test_history_finds_watts_and_ratios_of_run_times() -> None:
 
 
 def test_every_row_beyond_the_paper_runs() -> None:
-    table = beyond(BOTH, range(2), range(1), model=CirneModel(jobs=40, span_s=0.05 * DAY_S))
+    table = extensions(BOTH, range(2), range(1), model=CirneModel(jobs=40, span_s=0.05 * DAY_S))
     settings = {row.setting.partition(":")[0] for row in table.rows}
     assert {"cap 60%", "history for appDB", "node factors", "p1/p2/p3, 13 %", "p1/p3, 13 %", "conservative"} <= settings
     assert all(np.isfinite(row.changes[metric].size.mean) for row in table.rows for metric in JUDGED)

@@ -160,7 +160,7 @@ def lending_tables(samples: Samples) -> list[Table]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BeyondTables:
+class ExtensionTables:
     """What was found beyond the paper, as tables and as figures for JSON."""
 
     tables: list[Table]
@@ -168,7 +168,7 @@ class BeyondTables:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class Extensions:
     """What goes beyond the paper.
 
     Attributes:
@@ -179,7 +179,7 @@ class Beyond:
     ramps: Path | None = None
     profiles: Path | None = None
 
-    def found(self, seeds: int, threads: int) -> BeyondTables:
+    def found(self, seeds: int, threads: int) -> ExtensionTables:
         """Compare the controls, and replay recorded demand where there is some.
 
         Raises: InputError for ramps without profiles, and for a file that cannot be used.
@@ -191,7 +191,7 @@ class Beyond:
         if demands:
             table, overshoot = overshoot_table(demands)
             tables, figures = [*tables, table], {**figures, "overshoot": overshoot}
-        return BeyondTables(tables, figures)
+        return ExtensionTables(tables, figures)
 
     def demands(self) -> list[Demand]:
         """Return the recorded demand. Raises: InputError as ``found``."""

@@ -9,10 +9,10 @@ import numpy as np
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import estimate, with_interval
 from wattqueue.report.document import Table
-from wattqueue_studies.chips.beyond.comparison import GENERATED, BeyondFigures
-from wattqueue_studies.chips.beyond.learning import CHANGE, KNOWLEDGE
-from wattqueue_studies.chips.beyond.policies import BY_NUMBER, LONG, MOVING, OWN, POLICIES, STILL, TELEMETRY
-from wattqueue_studies.chips.beyond.sites import DAYS
+from wattqueue_studies.chips.extensions.comparison import GENERATED, ExtensionFigures
+from wattqueue_studies.chips.extensions.learning import CHANGE, KNOWLEDGE
+from wattqueue_studies.chips.extensions.policies import BY_NUMBER, LONG, MOVING, OWN, POLICIES, STILL, TELEMETRY
+from wattqueue_studies.chips.extensions.sites import DAYS
 from wattqueue_studies.frame.compare import ComparisonTable, compare
 from wattqueue_studies.frame.samples import change
 
@@ -21,22 +21,22 @@ PAIRS = ((TELEMETRY, BY_NUMBER), (TELEMETRY, "one benchmark"), (TELEMETRY, OWN),
 METRICS = {"energy_j": "energy", "turnaround_s": "turnaround"}
 
 
-def tables(found: BeyondFigures) -> Iterator[Table | ComparisonTable]:
+def tables(found: ExtensionFigures) -> Iterator[Table | ComparisonTable]:
     """Yield all tables over the draws."""
     yield learning_table(found)
     yield drift_table(found)
     if found.nodes:
         yield nodes_table(found)
     for metric, title in METRICS.items():
-        yield placement_table(found, metric, f"Beyond: mean {title} over {BY_NUMBER} (%)")
+        yield placement_table(found, metric, f"Extensions: mean {title} over {BY_NUMBER} (%)")
     yield over_table(found)
     rows = compare(found.policies, PAIRS, METRICS)
-    yield ComparisonTable.of(rows, METRICS, ("energy_j",), "Beyond: energy of placements compared (%)")
+    yield ComparisonTable.of(rows, METRICS, ("energy_j",), "Extensions: energy of placements compared (%)")
     yield moving_table(found)
     yield joint_table(found)
 
 
-def learning_table(found: BeyondFigures) -> Table:
+def learning_table(found: ExtensionFigures) -> Table:
     """Return the errors of watts by what is known of each device."""
     sites = found.learning.settings
     rows = [[name, *(_cell(found.learning.of(s, name, "error_percent")) for s in sites)] for name in KNOWLEDGE]
@@ -46,10 +46,10 @@ def learning_table(found: BeyondFigures) -> Table:
         f"alone, a day and {DAYS} days; measured: all even runs. 95 % intervals of a week cover "
         f"{covered.mean():.0f} % of the generated factors."
     )
-    return Table(("known of a device", *sites), rows, "Beyond: error of watts by device (%)", note)
+    return Table(("known of a device", *sites), rows, "Extensions: error of watts by device (%)", note)
 
 
-def drift_table(found: BeyondFigures) -> Table:
+def drift_table(found: ExtensionFigures) -> Table:
     """Return what is found of units that change."""
     labels = {
         "found_percent": "changed sockets found (%)",
@@ -58,11 +58,11 @@ def drift_table(found: BeyondFigures) -> Table:
         "quiet_false": "false alarms where nothing changes",
     }
     rows = [[label, with_interval(estimate(found.drifts[key]), "")] for key, label in labels.items()]
-    title = f"Beyond: drift of {100 * CHANGE:.0f} % on one socket of 20, generated, {DAYS} days"
+    title = f"Extensions: drift of {100 * CHANGE:.0f} % on one socket of 20, generated, {DAYS} days"
     return Table(("figure", "value"), rows, title)
 
 
-def nodes_table(found: BeyondFigures) -> Table:
+def nodes_table(found: ExtensionFigures) -> Table:
     """Return the figures of real nodes."""
     labels = {
         "nodes": ("nodes", ".0f"),
@@ -76,10 +76,10 @@ def nodes_table(found: BeyondFigures) -> Table:
         [text, *(format(one[key], digits) for one in found.nodes.values())] for key, (text, digits) in labels.items()
     ]
     note = "Factors learned in the first half of a job, scored in the second; hours of a job are not independent."
-    return Table(("figure", *(f"job {job}" for job in found.nodes)), rows, "Beyond: real nodes (emmy)", note)
+    return Table(("figure", *(f"job {job}" for job in found.nodes)), rows, "Extensions: real nodes (emmy)", note)
 
 
-def placement_table(found: BeyondFigures, metric: str, title: str) -> Table:
+def placement_table(found: ExtensionFigures, metric: str, title: str) -> Table:
     """Return the change of a metric over placement by number, by site and budget."""
     samples = found.policies
     rows = [
@@ -92,18 +92,18 @@ def placement_table(found: BeyondFigures, metric: str, title: str) -> Table:
     return Table(("placement", *samples.settings), rows, title)
 
 
-def over_table(found: BeyondFigures) -> Table:
+def over_table(found: ExtensionFigures) -> Table:
     """Return the energy above the budget, which bounds what turnarounds may be compared by."""
     samples = found.policies
     rows = [
         [p, *(_cell(1e3 * samples.of(s, p, "over_j") / samples.of(s, p, "energy_j")) for s in samples.settings)]
         for p in POLICIES
     ]
-    title = "Beyond: energy above the budget (per mille of the energy)"
+    title = "Extensions: energy above the budget (per mille of the energy)"
     return Table(("placement", *samples.settings), rows, title, "A moving budget falls while jobs run.")
 
 
-def moving_table(found: BeyondFigures) -> Table:
+def moving_table(found: ExtensionFigures) -> Table:
     """Return what placement saves in turnaround, moving less still budget."""
     samples, rows = found.policies, []
     for site in dict.fromkeys(s.rpartition(", ")[0] for s in samples.settings):
@@ -116,10 +116,10 @@ def moving_table(found: BeyondFigures) -> Table:
             cells.append(_cell(gain[MOVING] - gain[STILL], "+"))
         rows.append([site, *cells])
     note = "Below 0: placement wins more where the budget moves. Over placement by number, draw by draw."
-    return Table(("site", OWN, TELEMETRY), rows, "Beyond: turnaround, moving less still budget (points)", note)
+    return Table(("site", OWN, TELEMETRY), rows, "Extensions: turnaround, moving less still budget (points)", note)
 
 
-def joint_table(found: BeyondFigures) -> Table:
+def joint_table(found: ExtensionFigures) -> Table:
     """Return what a joint choice could save on the schedules of own factors."""
     samples = found.policies
     labels = {
@@ -128,7 +128,7 @@ def joint_table(found: BeyondFigures) -> Table:
         "bound_saved_percent": "saved if all jobs could move (bound)",
     }
     rows = [[text, *(_cell(samples.of(s, OWN, key), "+") for s in samples.settings)] for key, text in labels.items()]
-    return Table(("figure", *samples.settings), rows, "Beyond: joint choice, energy over own factors (%)")
+    return Table(("figure", *samples.settings), rows, "Extensions: joint choice, energy over own factors (%)")
 
 
 def _cell(values: Floats, sign: str = "") -> str:
@@ -136,7 +136,7 @@ def _cell(values: Floats, sign: str = "") -> str:
     return "–" if np.isnan(values).any() else with_interval(estimate(values), sign, 2)
 
 
-def document(found: BeyondFigures) -> dict[str, object]:
+def document(found: ExtensionFigures) -> dict[str, object]:
     """Return every figure for JSON; NaN as null."""
 
     def plain(values: Floats) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.model.jobs import Jobs
-from wattqueue.whatif.payers import Extra, cost_of_hours, payers, worst_hours
+from wattqueue.whatif.delayed_users import Extra, cost_of_hours, delayed_users, worst_hours
 
 JOBS = Jobs.build(
     submit_s=[0.0, 100.0, 3_700.0, 3_800.0, 90_000.0],
@@ -25,7 +25,7 @@ def test_extra_waits_and_jobs_that_never_ran() -> None:
 
 
 def test_payers_are_sorted_by_what_they_pay() -> None:
-    found = payers("user", JOBS.user, JOBS, EXTRA, JOBS.runtime_s)
+    found = delayed_users("user", JOBS.user, JOBS, EXTRA, JOBS.runtime_s)
     assert found.name == ("ann", "bob", "(unknown)")
     assert found.wait_node_h.tolist() == [4.0, 2.0, 0.0]
     assert np.allclose(found.wait_share, [4 / 6, 2 / 6, 0.0])
@@ -49,4 +49,8 @@ def test_hours_follow_the_clock_they_are_given() -> None:
 
 def test_a_cap_that_costs_nothing_has_no_worst_hour() -> None:
     assert worst_hours(JOBS, Extra.of(PLAIN, PLAIN), PLAIN[0]) == ()
-    assert payers("user", JOBS.user, JOBS, Extra.of(PLAIN, PLAIN), JOBS.runtime_s).wait_share.tolist() == [0, 0, 0]
+    assert delayed_users("user", JOBS.user, JOBS, Extra.of(PLAIN, PLAIN), JOBS.runtime_s).wait_share.tolist() == [
+        0,
+        0,
+        0,
+    ]

@@ -12,7 +12,7 @@ pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.workload.miniapps import APPS
-from wattqueue_studies.epas.beyond import POLICIES, Beyond, measured
+from wattqueue_studies.epas.extensions import POLICIES, Extensions, measured
 from wattqueue_studies.epas.trial import paper_machine
 
 
@@ -31,6 +31,6 @@ def test_every_control_holds_the_cap(policy: str) -> None:
 
 def test_ramps_need_nodes(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        Beyond(ramps=tmp_path / "ramps.csv").demands()
+        Extensions(ramps=tmp_path / "ramps.csv").demands()
     assert caught.value.where == "--ramps"
-    assert Beyond().demands() == []
+    assert Extensions().demands() == []

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.chips.beyond.learning import KNOWLEDGE, drifts, errors
-from wattqueue_studies.chips.beyond.policies import MOVING, POLICIES, STILL, BeyondCase
-from wattqueue_studies.chips.beyond.sites import Generated, Sites
+from wattqueue_studies.chips.extensions.learning import KNOWLEDGE, drifts, errors
+from wattqueue_studies.chips.extensions.policies import MOVING, POLICIES, STILL, ExtensionCase
+from wattqueue_studies.chips.extensions.sites import Generated, Sites
 from wattqueue_studies.frame.samples import Progress, Samples, Trial, sweep
 
 GENERATED = "generated sockets"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BeyondFigures:
+class ExtensionFigures:
     """Figures of all runs.
 
     Attributes:
@@ -33,13 +33,13 @@ class BeyondFigures:
     nodes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-def compare_beyond(
+def compare_extensions(
     measured: Mapping[str, Sites],
     nodes: Mapping[str, Mapping[str, float]],
     draws: int,
     threads: int,
     progress: Progress | None = None,
-) -> BeyondFigures:
+) -> ExtensionFigures:
     """Simulate and score everything on the measured devices and on generated sockets.
 
     Args:
@@ -51,11 +51,11 @@ def compare_beyond(
     """
     sites: dict[str, Sites] = {**measured, GENERATED: Generated()}
     seeds = range(draws)
-    settings = {f"{name}, {kind}": BeyondCase(of, kind) for name, of in sites.items() for kind in (STILL, MOVING)}
-    policies = sweep(BeyondCase.draw, settings, POLICIES, seeds, threads=threads, progress=progress)
+    settings = {f"{name}, {kind}": ExtensionCase(of, kind) for name, of in sites.items() for kind in (STILL, MOVING)}
+    policies = sweep(ExtensionCase.draw, settings, POLICIES, seeds, threads=threads, progress=progress)
     learning = sweep(_score, sites, KNOWLEDGE, seeds, threads=threads, scores=True)
     changed = [drifts(sites[GENERATED].draw(seed), seed) for seed in seeds]
-    return BeyondFigures(
+    return ExtensionFigures(
         policies, learning, {key: np.array([one[key] for one in changed]) for key in changed[0]}, nodes
     )
 

@@ -1,8 +1,8 @@
 """Read the question, check what can be checked before the runs, and run every cap.
 
 ``Question`` holds the options of the command line as text and numbers; ``prepare`` turns it into a ``Setup`` of
-tables and parsed values, or refuses it; ``ask`` runs all cells. A run of many caps takes minutes, so every error that
-can be found from the inputs alone is raised by ``prepare``.
+tables and parsed values, or refuses it; ``run_caps`` runs all cells. A run of many caps takes minutes, so every error
+that can be found from the inputs alone is raised by ``prepare``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Question:
         intensity: Series of carbon intensity, None without one.
         start: Date of the trace's time 0, or of the first submission where the trace counts in Unix time.
         repair: Whether dates with a wrong UTC offset are corrected from their neighbours.
-        at: The cap that the page examines closely, as text; None for the default of ``Curve.at``.
+        detail_cap: The cap that the page shows in detail, as text; None for the default of ``Curve.detail_row``.
     """
 
     task: Task
@@ -60,7 +60,7 @@ class Question:
     intensity: SignalSource | None = None
     start: str | None = None
     repair: bool = False
-    at: str | None = None
+    detail_cap: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,12 +177,12 @@ def refuse_uncovered(setup: Setup, end_s: float) -> None:
 
 
 def _caps(question: Question, machine: Machine) -> tuple[CapPoint, ...]:
-    """Return the caps to try. Raises InputError where ``--at`` names none of them."""
+    """Return the caps to try. Raises InputError where ``--detail-cap`` names none of them."""
     caps = parse_caps(question.caps, machine)
-    if question.at is not None and _row_of(question.at, caps, machine) is None:
+    if question.detail_cap is not None and _row_of(question.detail_cap, caps, machine) is None:
         raise InputError(
-            f"{question.at} is not among the caps tried",
-            where="--at",
+            f"{question.detail_cap} is not among the caps tried",
+            where="--detail-cap",
             hint=f"one of {', '.join(c.text for c in caps)}",
         )
     return caps
@@ -196,8 +196,8 @@ def _row_of(text: str, caps: tuple[CapPoint, ...], machine: Machine) -> int | No
 
 
 def asked_row(setup: Setup) -> int | None:
-    """Return the row of the cap that ``--at`` names, None without ``--at``."""
-    at = setup.question.at
+    """Return the row of the cap that ``--detail-cap`` names, None without ``--detail-cap``."""
+    at = setup.question.detail_cap
     return None if at is None else _row_of(at, setup.caps, setup.machine)
 
 
@@ -216,7 +216,7 @@ def _epoch_s(question: Question, jobs: Jobs) -> float | None:
     return begin - float(jobs.submit_s.min()) if own == 0.0 else begin
 
 
-def ask(
+def run_caps(
     setup: Setup, shared: Shared, *, workers: int | None = None, tell: Callable[[int, int], None] | None = None
 ) -> tuple[tuple[RunSummary, ...], ...]:
     """Run every configuration without a cap and under every cap.

@@ -1,8 +1,8 @@
 """Draw the conclusions from the runs of all caps.
 
 For every configuration: the curve of each figure over the caps with its knee (``knee``), the lowest safe cap
-(``safe``), users and hours that pay (``payers``) and what the energy costs (``bill``). The result, ``Answer``, is the
-single source of the terminal table, the HTML page, the CSV files and the JSON document.
+(``safe``), users and hours that wait longer (``delayed_users``) and what the energy costs (``bill``). The result,
+``CapAnalysis``, is the single source of the terminal table, the HTML page, the CSV files and the JSON document.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from wattqueue.model.machine import Machine
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.oracles import marked, oracles_of
 from wattqueue.policy.policy import Policy
-from wattqueue.whatif.ask import Setup, asked_row, refuse_uncovered
+from wattqueue.whatif.delayed_users import DelayedUsers, Extra, Hour, cost_of_hours, delayed_users, worst_hours
 from wattqueue.whatif.digest import Digest, hourly
 from wattqueue.whatif.knee import knee
-from wattqueue.whatif.payers import Extra, Hour, Payers, cost_of_hours, payers, worst_hours
+from wattqueue.whatif.prepare import Setup, asked_row, refuse_uncovered
 from wattqueue.whatif.run import RunSummary
 from wattqueue.whatif.safe import WATTS_KNOWN, Evidence, SafeCaps, correlation_time_s, judge
 
@@ -64,8 +64,8 @@ class Curve:
         knee: Row of the knee of the mean wait; None where there is none.
         bills: Energy, cost and emission under each cap.
         plain_bill: The same without a cap.
-        at: Row that the page examines closely: the one asked for by ``--at``, else the lowest safe cap, else the knee
-            if it holds, else the lowest cap that holds, else the highest cap.
+        detail_row: Row that the page shows in detail: the one that ``--detail-cap`` names, else the lowest safe cap,
+            else the knee if it holds, else the lowest cap that holds, else the highest cap.
         risk: Accepted share of time above the cap.
     """
 
@@ -83,7 +83,7 @@ class Curve:
     knee: int | None
     bills: tuple[Bill, ...]
     plain_bill: Bill
-    at: int
+    detail_row: int
     risk: float
 
     @property
@@ -100,7 +100,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class CapAnalysis:
     """Everything that page, table and files show.
 
     Attributes:
@@ -117,7 +117,7 @@ class Answer:
     end_s: float
     partition: Labels
 
-    def payers(self, curve: Curve, row: int) -> tuple[Payers, ...]:
+    def delayed_users(self, curve: Curve, row: int) -> tuple[DelayedUsers, ...]:
         """Return users and partitions, those with most additional waiting under the cap of ``row`` first.
 
         Nothing where the run may not be compared with the one without a cap.
@@ -126,7 +126,7 @@ class Answer:
             return ()
         jobs, ran_s = self.setup.jobs, curve.plain.end_s - curve.plain.start_s
         groups = (("user", jobs.user), ("partition", self.partition))
-        return tuple(payers(kind, group, jobs, curve.extra[row], ran_s) for kind, group in groups)
+        return tuple(delayed_users(kind, group, jobs, curve.extra[row], ran_s) for kind, group in groups)
 
     def hours(self, curve: Curve, row: int) -> tuple[Hour, ...]:
         """Return the hours of submission that wait most under the cap of ``row``, the worst first.
@@ -145,12 +145,12 @@ class Answer:
         return cost_of_hours(self.setup.jobs, curve.extra[row], self.setup.zero_s)
 
 
-def conclude(setup: Setup, runs: Sequence[Sequence[RunSummary]]) -> Answer:
+def analyse(setup: Setup, runs: Sequence[Sequence[RunSummary]]) -> CapAnalysis:
     """Draw the conclusions from all runs.
 
     Args:
         setup: The inputs of the runs.
-        runs: One sequence per configuration: the run without a cap, then one per cap (what ``ask`` returns).
+        runs: One sequence per configuration: the run without a cap, then one per cap (what ``run_caps`` returns).
 
     Raises:
         InputError: A price or intensity series does not last as long as the runs did. Only the runs show how long the
@@ -160,7 +160,7 @@ def conclude(setup: Setup, runs: Sequence[Sequence[RunSummary]]) -> Answer:
     end = max(float(ran.power.edge_s[-1]) for row in runs for ran in row)
     refuse_uncovered(setup, end)
     curves = tuple(_curve(setup, name, row) for name, row in zip(setup.names, runs, strict=True))
-    return Answer(setup, curves, begin, end, _partitions(setup, curves[0].plain))
+    return CapAnalysis(setup, curves, begin, end, _partitions(setup, curves[0].plain))
 
 
 def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary]) -> Curve:
@@ -213,11 +213,11 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
         0,
         setup.question.risk,
     )
-    return replace(curve, at=_row_to_examine(setup, curve))
+    return replace(curve, detail_row=_row_to_examine(setup, curve))
 
 
 def _row_to_examine(setup: Setup, curve: Curve) -> int:
-    """Return the row that the page examines closely (``Curve.at``)."""
+    """Return the row that the page shows in detail (``Curve.detail_row``)."""
     holding = [row for row in range(len(curve.ran)) if curve.holds(row)]
     bent = curve.knee if curve.knee in holding else None
     wanted = (asked_row(setup), curve.best.lowest, bent, *holding[:1])

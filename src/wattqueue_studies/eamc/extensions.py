@@ -72,7 +72,7 @@ HISTORY_SEED = 1_000_003
 """Seed of the workload that history is taken from; no simulated one has it."""
 
 
-def beyond(
+def extensions(
     both: dict[str, System],
     seeds: Sequence[int],
     conservative_seeds: Sequence[int] = (),

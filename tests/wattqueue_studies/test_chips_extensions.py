@@ -14,12 +14,12 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.policy.policy import load_policy
-from wattqueue_studies.chips.beyond import policies, sites
-from wattqueue_studies.chips.beyond.comparison import GENERATED, compare_beyond
-from wattqueue_studies.chips.beyond.joint import joint_figures
-from wattqueue_studies.chips.beyond.learning import node_figures
-from wattqueue_studies.chips.beyond.tables import document, tables
 from wattqueue_studies.chips.devices import Devices
+from wattqueue_studies.chips.extensions import policies, sites
+from wattqueue_studies.chips.extensions.comparison import GENERATED, compare_extensions
+from wattqueue_studies.chips.extensions.joint import joint_figures
+from wattqueue_studies.chips.extensions.learning import node_figures
+from wattqueue_studies.chips.extensions.tables import document, tables
 from wattqueue_studies.chips.pairs import chip_pair
 from wattqueue_studies.clustercockpit import NodeSeries
 from wattqueue_studies.unit_telemetry import ONE_APPLICATION, learn_factors
@@ -93,12 +93,12 @@ def test_all_tables_of_a_small_comparison(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(policies, "JOBS", 200)
     both = runs("a", seed=2, noise=0.02), runs("b", seed=3, noise=0.02)
     measured = {"a + b": sites.MeasuredPair(chip_pair(*both), both, "a")}
-    found = compare_beyond(measured, {"7": {"nodes": 2.0, "spread_percent": 1.0, "error_without_percent": 1.0,
+    found = compare_extensions(measured, {"7": {"nodes": 2.0, "spread_percent": 1.0, "error_without_percent": 1.0,
         "error_percent": 0.5, "covered_percent": 90.0, "drifts": 0.0}}, 2, 1)  # fmt: skip
     shown = list(tables(found))
     assert len(shown) == 9
     assert max(len(line) for table in shown for line in table.lines()) <= 80
-    assert all("Beyond" in table.html() for table in shown)
+    assert all("Extensions" in table.html() for table in shown)
     own, none = (found.learning.of(GENERATED, name, "error_percent") for name in ("telemetry, a week", "no factors"))
     assert (own < none / 2).all()
     for setting in found.policies.settings:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.chips.beyond.sites import DAY_S, DAYS, Site, ratios, telemetry
+from wattqueue_studies.chips.extensions.sites import DAY_S, DAYS, Site, ratios, telemetry
 from wattqueue_studies.clustercockpit import NodeSeries
 from wattqueue_studies.frame.samples import Trial
 from wattqueue_studies.unit_telemetry import ONE_JOB, LearnedFactors, UnitTelemetry, find_drifts, learn_factors
