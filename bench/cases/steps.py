@@ -69,7 +69,7 @@ def simulated(days: float, *, compiled: bool = True, ledger: str = "predicted") 
     """Simulate so many days; return processor seconds, generation of the workload left out, and the run."""
     control = RaplRedistribution(minimum_w=IDLE_W, maximum_w=MAX_W)
     controls = [control if compiled else InPython(control)]
-    policy = load_policy("easy", estimator="naive", ledger=ledger, controls=controls)
+    policy = load_policy("easy", estimator="maximum", ledger=ledger, controls=controls)
     jobs = workload(days)
     begin = time.process_time()
     run = simulate(jobs, MACHINE, policy, cap=Cap.constant(CAP_W), phases_s=TICK_S)

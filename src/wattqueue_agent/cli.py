@@ -1,4 +1,4 @@
-"""Run the agent of a node: read power, and set limits that the controller asks for.
+"""Run the node agent: read power, and set limits that the controller asks for.
 
 ``run`` runs it, ``check`` shows what it would do, ``restore`` undoes what an agent left that was killed together with
 its keeper; the unit's ExecStopPost calls it. Imports are inside the functions: ``restore`` must work when half of the

@@ -102,7 +102,7 @@ def read_lease(folder: Path) -> tuple[str, HeldLimits] | None:
 def restore_from(folder: Path) -> list[str]:
     """Restore what the file of a state folder says, without an agent; returns a line for each failure."""
     found = _read(folder)
-    if not found:
+    if not found.get("values"):
         lost = _whole(folder) is None
         return [f"{folder / FILE}: cannot be read; set the limits of this node by hand, or reboot it"] if lost else []
     originals = Originals(folder, Path(found["powercap"]), Path(found["cpufreq"]), bool(found["gpus"]))

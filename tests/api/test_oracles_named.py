@@ -49,9 +49,9 @@ def test_a_comparison(known: wq.RunResult, plain: wq.RunResult) -> None:
 
 
 def test_a_study_of_caps(trace: Path) -> None:
-    found = wq.whatif(trace, **WATTS, cap="70%,80%", estimator="naive,oracle-max", workers=1)
+    found = wq.whatif(trace, **WATTS, cap="70%,80%", estimator="maximum,oracle-max", workers=1)
     by_estimator = found.frame.group_by("estimator").agg(pl.col("oracle").unique())
-    assert dict(by_estimator.iter_rows()) == {"naive": [""], "oracle-max": ["oracle-max"]}
+    assert dict(by_estimator.iter_rows()) == {"maximum": [""], "oracle-max": ["oracle-max"]}
     assert [c["oracle"] for c in found.conclusions] == ["", "oracle-max"]
     assert "easy, oracle-max (oracle)" in found.files["report.html"]
 
@@ -60,7 +60,7 @@ def test_a_campaign(trace: Path, tmp_path: Path, line: Line) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text(
         f'workloads = ["{trace.name}"]\nnodes = 8\nnode_watts = "95:190.7"\npolicies = ["easy"]\n'
-        'estimators = ["naive", "oracle-max"]\ncaps = ["80%"]\n'
+        'estimators = ["maximum", "oracle-max"]\ncaps = ["80%"]\n'
     )
     done = line("campaign", grid, "--workers", "1")
     assert done.exception is None
@@ -77,6 +77,6 @@ def test_the_table_of_a_simulation(trace: Path, line: Line) -> None:
 
 def test_scores_of_predictions(trace: Path, tmp_path: Path) -> None:
     jobs = wq.Jobs.build([0.0, 5.0, 90.0], [1, 2, 1], [60.0, 30.0, 20.0], mean_power_w=[120.0, 150.0, 130.0])
-    found = wq.predict(jobs, "naive,oracle-mean", node_watts="95:190.7")
-    assert dict(zip(found.frame["name"], found.frame["bound"], strict=True)) == {"naive": False, "oracle-mean": True}
+    found = wq.predict(jobs, "maximum,oracle-mean", node_watts="95:190.7")
+    assert dict(zip(found.frame["name"], found.frame["bound"], strict=True)) == {"maximum": False, "oracle-mean": True}
     assert "oracle-mean (oracle)" in found.report(tmp_path / "page.html").read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ GRID = """
 workloads = ["marconi:days=1,load=0.9"]
 machines = ["marconi100"]
 policies = ["easy", "first-fit"]
-estimators = ["naive", "history-mean"]
+estimators = ["maximum", "history-mean"]
 caps = ["none", "20%", "30%"]
 seeds = "1..5"
 """

@@ -40,7 +40,7 @@ def test_the_grid_is_the_product_of_its_axes_the_last_the_fastest(folder: Path) 
         workloads = ["marconi:days=1", { trace = "trace.swf", begin = "1min", length = "5min" }]
         machines = ["marconi100", "quartz"]
         policies = ["easy", "rows.toml:mine"]
-        estimators = ["naive", "history-mean"]
+        estimators = ["maximum", "history-mean"]
         caps = ["none", "60%"]
         seeds = "1..2"
     """
@@ -52,7 +52,7 @@ def test_the_grid_is_the_product_of_its_axes_the_last_the_fastest(folder: Path) 
     cells = plan.cells([{"table": str(i), "rows_unusable": i} for i in range(3)])
     assert len(cells) == plan.runs
     assert (
-        str(cells[0]) == "workload marconi:days=1, seed 1, machine marconi100, policy easy, estimator naive, cap none"
+        str(cells[0]) == "workload marconi:days=1, seed 1, machine marconi100, policy easy, estimator maximum, cap none"
     )
     assert [c.names["cap"] for c in cells[:4]] == ["none", "60%", "none", "60%"]
     last = cells[-1]

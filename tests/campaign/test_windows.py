@@ -30,7 +30,7 @@ FIRST_S = 5.0
 GRID = """
 nodes = 8
 node_watts = "95:190.7"
-estimators = ["naive", "last-job"]
+estimators = ["maximum", "last-job"]
 caps = ["none", "95%"]
 
 [[workloads]]
@@ -156,7 +156,7 @@ def test_a_finished_campaign_that_grows_cuts_its_windows_again(tmp_path: Path) -
     grown = run_campaign(plan(tmp_path, DRAWN.format(3)), tmp_path / "out", Local(1))
     assert (grown.runs, grown.performed) == (12, 4)
     path = tmp_path / "grid.toml"
-    path.write_text(path.read_text().replace('["naive", "last-job"]', '["naive", "last-job", "history-max"]'))
+    path.write_text(path.read_text().replace('["maximum", "last-job"]', '["maximum", "last-job", "history-max"]'))
     wider = run_campaign(plan_of(path), tmp_path / "out", Local(1))
     assert (wider.runs, wider.performed) == (18, 6)
     with closing(Local(2)) as two:

@@ -20,7 +20,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Estimator, Finished, Floats, Ints, Prediction
 from wattqueue.parts.estimator.history_mean import HistoryMean
-from wattqueue.parts.estimator.naive import Naive
+from wattqueue.parts.estimator.maximum import Maximum
 from wattqueue.parts.estimator.oracle_mean import OracleMean
 from wattqueue.parts.timeline import Timeline
 from wattqueue.policy.registry import part_class, part_names
@@ -184,7 +184,7 @@ def test_the_bounds_leak_and_say_so_while_history_does_not() -> None:
     assert find_leak(OracleMean, JOBS, MACHINE) is not None
     assert OracleMean().knows_future
     assert find_leak(HistoryMean, JOBS, MACHINE) is None
-    assert find_leak(Naive, JOBS, MACHINE) is None
+    assert find_leak(Maximum, JOBS, MACHINE) is None
 
 
 def test_a_trace_without_jobs_leaks_nothing() -> None:

@@ -22,7 +22,7 @@ workloads = ["trace.swf", { trace = "trace.swf", begin = "100s", length = "5min"
 nodes = 8
 node_watts = "95:190.7"
 policies = ["easy", "first-fit"]
-estimators = ["naive", "history-mean"]
+estimators = ["maximum", "history-mean"]
 caps = ["none", "80%"]
 """
 

@@ -81,7 +81,7 @@ def test_a_narrow_terminal_and_a_pipe_get_one_paragraph_per_policy(
     assert max(map(len, lines)) <= int(columns or policies.PLAIN)
     assert all(line == line.rstrip() for line in lines)
     text = " ".join(" ".join(lines).split())
-    assert text.count("estimator naive, runtime user-limit, order fcfs, frequency highest, placement lowest") == 1
+    assert text.count("estimator maximum, runtime user-limit, order fcfs, frequency highest, placement lowest") == 1
     for name, row in published_rows().items():
         assert name in lines
         assert row["source"].split()[0] in text

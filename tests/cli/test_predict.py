@@ -75,7 +75,15 @@ def trace(tmp_path: Path) -> Path:
 def test_what_it_writes_and_prints(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run(
-        trace, "--estimator", "naive,history-mean", "--estimator", "oracle-mean", "--node-watts", "240:2100", "-o", out
+        trace,
+        "--estimator",
+        "maximum,history-mean",
+        "--estimator",
+        "oracle-mean",
+        "--node-watts",
+        "240:2100",
+        "-o",
+        out,
     )
     assert (done.returncode, done.stderr) == (0, "")
     heads = done.stdout.splitlines()[0].split()
@@ -89,7 +97,7 @@ def test_what_it_writes_and_prints(trace: Path, tmp_path: Path) -> None:
     document = json.loads((out / "scores.json").read_text())
     scores = {s["name"]: s for s in document["scores"]}
     assert scores["history-mean"]["mape_percent"] == pytest.approx(100 * sum(error) / len(error))
-    assert scores["history-mean"]["mape_percent"] < scores["naive"]["mape_percent"]
+    assert scores["history-mean"]["mape_percent"] < scores["maximum"]["mape_percent"]
     assert scores["oracle-mean"]["mape_percent"] == 0.0
     assert scores["oracle-mean"]["bound"] is True
     assert "1 of 300 jobs have 0 W" in done.stdout
@@ -134,8 +142,8 @@ def test_a_users_estimator_cannot_read_outcomes_unless_it_says_so(trace: Path, t
     ("words", "said"),
     [
         (["--estimator", "histroy"], "'histroy'"),
-        (["--estimator", "naive"], "--node-watts IDLE:MAX"),
-        (["--estimator", "naive,naive"], "--estimator"),
+        (["--estimator", "maximum"], "--node-watts IDLE:MAX"),
+        (["--estimator", "maximum,maximum"], "--estimator"),
         (["--machine", "marconi100", "--node-watts", "1:2"], "--node-watts"),
         (["--node-watts", "many"], "'many'"),
     ],

@@ -38,7 +38,7 @@ TEXTS = (
         "1e300h",
         "easy",
     ),
-    *("fcfs", "conservative", "naive", "oracle-mean", "linear", "history-mean:alpha=nan", "easy,fcfs", "marconi100"),
+    *("fcfs", "conservative", "maximum", "oracle-mean", "linear", "history-mean:alpha=nan", "easy,fcfs", "marconi100"),
     *(
         "marconi:days=0.01",
         "marconi:days=nan",

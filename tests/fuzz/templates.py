@@ -102,11 +102,12 @@ PARSED = {
 }
 """Commands whose lines are only parsed, and why."""
 VALUES = {
-    "--acceptance": "acceptance.toml", "--apps": "apps.csv", "--archer2": "empty", "--arch": "skylake", "--at": "80%",
+    "--acceptance": "acceptance.toml", "--apps": "apps.csv", "--archer2": "empty", "--arch": "skylake",
     "--backfill": "easy", "--benchmark": "knn", "--cap": "70%", "--carbon": "carbon.csv", "--cells": "empty",
     "--cluster": "dask://nowhere:1", "--coefficients": "coefficients.csv", "--columns": "submit_s=submit",
     "--config": "live.toml", "--consent": "consent.toml", "--contract": "contract.toml", "--counterfactual": "run2",
-    "--cpus": "0-1", "--database": "apps.db", "--default-walltime": "2h", "--estimator": "history-mean",
+    "--cpus": "0-1", "--detail-cap": "80%",
+    "--database": "apps.db", "--default-walltime": "2h", "--estimator": "history-mean",
     "--eurora": "empty", "--event": "event-1", "--factors": "factors.csv", "--folder": "folder", "--for": "1h,2h",
     "--format": "svg,pdf", "--from": "sacct", "--hardware": "p1", "--html": "page.html", "--intensity": "prices.csv",
     "--intensity-unit": "gCO2/kWh", "--into": "folder", "--job": "7", "--jobs": "jobs.csv", "--json": "found.json",

@@ -22,7 +22,7 @@ from wattqueue.model.signals import RiseScale, capped
 from wattqueue.sim.engine import Run
 
 Oracle = Callable[[Draft, Trace], Iterator[str]]
-LICENSED = ("naive", "oracle-max")
+LICENSED = ("maximum", "oracle-max")
 """Estimators that never predict too little: true power keeps the cap."""
 
 
@@ -144,7 +144,7 @@ def promises_licences(draft: Draft) -> bool:
     ledger = draft.row.get("ledger", "predicted")
     name = ledger["part"] if isinstance(ledger, dict) else ledger
     counts = callable(name) or name in ("predicted", "ramped")
-    return counts and draft.row.get("estimator", "naive") in LICENSED and draft.phases_s is None
+    return counts and draft.row.get("estimator", "maximum") in LICENSED and draft.phases_s is None
 
 
 def margin_uw(trace: Trace, now: Instant) -> float:

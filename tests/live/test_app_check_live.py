@@ -113,7 +113,7 @@ def test_nodes_without_counters_are_said(tmp_path: Path) -> None:
 
 
 def test_a_policy_whose_check_has_nothing_to_work_with_goes_on_without_it(tmp_path: Path) -> None:
-    (tmp_path / "row.toml").write_text(ROW.format(estimator="naive"))
+    (tmp_path / "row.toml").write_text(ROW.format(estimator="maximum"))
     name = f"{tmp_path}/row.toml:checked"
     policy, (line,) = load_live_policy(name)
     assert policy.controls == ()

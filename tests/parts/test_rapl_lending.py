@@ -91,7 +91,7 @@ def run_watched(seed: int) -> Watched:
     control = Watched()
     control.drawn_w = drawn
     budget = float(np.random.default_rng((seed, 1)).uniform(250.0, 450.0))
-    policy = load_policy("easy", estimator="naive", controls=[control])
+    policy = load_policy("easy", estimator="maximum", controls=[control])
     Simulation(jobs, MACHINE, policy, Cap.constant(budget), None, NodeEvents.none()).go()
     return control
 
@@ -123,7 +123,7 @@ def test_a_job_begins_under_an_even_cap(control: type[RaplRedistribution], end_s
         return drawn
 
     asked = control(minimum_w=15.0, maximum_w=MAX_W, measure=read)
-    policy = load_policy("easy", estimator="naive", controls=[asked])
+    policy = load_policy("easy", estimator="maximum", controls=[asked])
     simulation = Simulation(jobs, machine, policy, Cap.constant(200.0), None, NodeEvents.none())
     simulation.go()
     slowed = (5.0 / 50.0) ** 0.5  # of the speed, while 15 W hold

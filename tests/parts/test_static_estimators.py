@@ -6,7 +6,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.parts.contracts import Estimator
-from wattqueue.parts.estimator.naive import Naive
+from wattqueue.parts.estimator.maximum import Maximum
 from wattqueue.parts.estimator.oracle_max import OracleMax
 from wattqueue.parts.estimator.oracle_mean import OracleMean
 
@@ -26,17 +26,17 @@ def three_jobs() -> Jobs:
 
 
 def test_naive_is_the_machines_maximum_scaled_by_frequency() -> None:
-    got = Naive().predict(KnownJobs.of(three_jobs()), TWO_SPEEDS)
+    got = Maximum().predict(KnownJobs.of(three_jobs()), TWO_SPEEDS)
     np.testing.assert_allclose(got.power_w, [[300.0, 150.0, 200.0]])
     np.testing.assert_allclose(got.time_factor, [[1.0, 1.5, 1.0]])
     assert got.row is not None
     assert got.row.tolist() == [0, 0, 0]
-    assert Naive().machine_figures
-    assert isinstance(Naive(), Estimator)
+    assert Maximum().machine_figures
+    assert isinstance(Maximum(), Estimator)
 
 
 def test_an_unknown_maximum_is_nan_not_a_number_made_up() -> None:
-    assert np.isnan(Naive().predict(KnownJobs.of(three_jobs()), plain_machine(4)).power_w).all()
+    assert np.isnan(Maximum().predict(KnownJobs.of(three_jobs()), plain_machine(4)).power_w).all()
 
 
 def test_oracles_take_the_traces_figures_and_fall_back_to_mean_then_maximum() -> None:
@@ -64,6 +64,6 @@ def test_a_figure_below_idle_keeps_its_value_at_every_speed() -> None:
 def test_an_empty_table_gives_an_empty_prediction() -> None:
     empty = Jobs.build([], [], [])
     assert OracleMean().predict(KnownJobs.of(empty, oracle=True), TWO_SPEEDS).power_w.shape == (0, 3)
-    row = Naive().predict(KnownJobs.of(empty), TWO_SPEEDS).row
+    row = Maximum().predict(KnownJobs.of(empty), TWO_SPEEDS).row
     assert row is not None
     assert row.shape == (0,)

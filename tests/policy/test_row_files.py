@@ -40,7 +40,7 @@ def test_profiles_of_the_application_database_are_read(profiles: dict[str, str],
     database = ApplicationDatabase.open(tmp_path / "apps.db")
     named = {"coefficients": profiles["coefficients"], "database": str(tmp_path / "apps.db")}
     part = {"part": "ear", "profiles": named}
-    with pytest.raises(InputError, match="knows no application"):
+    with pytest.raises(InputError, match="no application has coefficients"):
         load_policy("eamc-priority-inc", estimator=part)
     database.learn(
         [AppRun("lu", "p", 2.0e9, 100.0, watts, 1.0, 1.0) for watts in (290.0, 310.0)],

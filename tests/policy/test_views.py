@@ -13,7 +13,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Asked, Prediction
-from wattqueue.parts.estimator.naive import Naive
+from wattqueue.parts.estimator.maximum import Maximum
 from wattqueue.policy.estimation import EstimatorSession
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
@@ -54,5 +54,5 @@ def test_a_cap_of_jobs_alone_counts_idle_watts_too() -> None:
 
 def test_an_estimator_that_does_not_learn_is_not_asked_at_submission() -> None:
     with pytest.raises(PolicyError) as caught:
-        EstimatorSession(Naive(), None).arrive(None, np.array([0], np.int32), 0.0, 2)
-    assert caught.value.where == "Naive"
+        EstimatorSession(Maximum(), None).arrive(None, np.array([0], np.int32), 0.0, 2)
+    assert caught.value.where == "Maximum"

@@ -25,7 +25,7 @@ def rows(caps: tuple[str, ...] = ("none", "20%", "40%"), seeds: int = 3) -> list
                 found.append(
                     {
                         "workload": "marconi:days=1", "seed": seed, "machine": "marconi100", "policy": policy,
-                        "estimator": "naive", "cap": cap, "cap_w": None if cap == "none" else 1e6 * share,
+                        "estimator": "maximum", "cap": cap, "cap_w": None if cap == "none" else 1e6 * share,
                         "wait_s_mean": wait, "wait_s_p95": 3 * wait, "turnaround_s_mean": wait + 900.0,
                         "bounded_slowdown_mean": 1.0 + wait / 900, "machine_energy_j": 3.6e9 * (1.0 + 0.01 * factor),
                         "utilization": 0.5, "cap_over_s": None,
@@ -38,7 +38,7 @@ def rows(caps: tuple[str, ...] = ("none", "20%", "40%"), seeds: int = 3) -> list
 
 def test_groups_are_means_over_seeds() -> None:
     groups = groups_of(rows())
-    assert [group.axes[1:] for group in groups][:3] == [("easy", "naive", cap) for cap in ("none", "20%", "40%")]
+    assert [group.axes[1:] for group in groups][:3] == [("easy", "maximum", cap) for cap in ("none", "20%", "40%")]
     assert groups[0].mean("wait_s_mean") == 61.0
     assert np.isnan(groups[0].mean("cap_over_s"))
     assert np.isinf(groups[0].cap_w)

@@ -41,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "prices.csv").write_text(f"time_s,price\n{days}")
     task = Task(str(folder / "jobs.csv"), nodes=16, node_watts="90:350")
     prices, intensity = (parse_source(folder / "prices.csv", unit, "-") for unit in ("EUR/MWh", "gCO2/kWh"))
-    question = Question(task, "30%..100%", ("easy",), ("history-mean", "naive"), 0.01, prices, intensity)
+    question = Question(task, "30%..100%", ("easy",), ("history-mean", "maximum"), 0.01, prices, intensity)
     setup = prepare(question)
     path = folder / "report.html"
     path.write_text(document(analyse(setup, run_caps(setup, Shared(folder / "shared"), workers=1))).html())
@@ -109,10 +109,10 @@ def test_the_keyboard_chooses_whose_hours_and_payers_are_shown(browser: Browser,
     before = browser.js("document.querySelector('#fig-users table').innerText")
     browser.js("document.querySelector('#fig-hours select').focus()")
     browser.key("ArrowDown", number=40)
-    browser.wait(f"{chosen}.every((name) => name === 'easy, naive')")
+    browser.wait(f"{chosen}.every((name) => name === 'easy, maximum')")
     assert browser.js("document.activeElement.closest('figure').id") == "fig-hours"
-    assert browser.js(told).startswith("easy, naive: ")
-    assert "(easy, naive)" in browser.js("document.querySelector('#fig-hours .says').textContent")
+    assert browser.js(told).startswith("easy, maximum: ")
+    assert "(easy, maximum)" in browser.js("document.querySelector('#fig-hours .says').textContent")
     assert browser.js(drawn) != first
     assert browser.js("document.querySelector('#fig-users table').innerText") != before
     title = browser.js("document.querySelector('#fig-users h2').textContent")
@@ -120,7 +120,7 @@ def test_the_keyboard_chooses_whose_hours_and_payers_are_shown(browser: Browser,
     paper = [{"name": "prefers-color-scheme", "value": "light"}]
     browser.call("Emulation.setEmulatedMedia", media="print", features=paper)
     shown = "[...document.querySelectorAll('.chosen')].map((e) => [getComputedStyle(e).display, e.textContent])"
-    assert browser.js(shown) == [["block", "easy, naive"]] * 3
+    assert browser.js(shown) == [["block", "easy, maximum"]] * 3
     assert browser.js("getComputedStyle(document.querySelector('.choose').parentElement).display") == "none"
     browser.call("Emulation.setEmulatedMedia", media="")
     browser.js("document.querySelector('#fig-hours select').focus()")

@@ -289,7 +289,7 @@ class Queued(Fcfs):
     ],
 )
 def test_what_cannot_be_combined_with_it_is_refused(more: dict[str, Any], message: str) -> None:
-    policy = replace(load_policy("easy+pc-adaptive-1", estimator="naive"), **more)
+    policy = replace(load_policy("easy+pc-adaptive-1", estimator="maximum"), **more)
     with pytest.raises(PolicyError, match=message):
         simulate(alike(2), plain_machine(2, 0.0, 100.0), policy)
 

@@ -107,7 +107,7 @@ def test_what_the_ledger_counted_is_told_block_by_block(monkeypatch: pytest.Monk
     monkeypatch.setattr(engine, "_BLOCK", 7)
     jobs = some_jobs(50)
     jobs.nodes[3] = 65  # wider than the machine
-    for estimator, unit_w in (("oracle-max", np.array(jobs.max_power_w)), ("naive", np.full(50, 400.0))):
+    for estimator, unit_w in (("oracle-max", np.array(jobs.max_power_w)), ("maximum", np.full(50, 400.0))):
         schedule = simulate(jobs, MACHINE, load_policy("easy", estimator=estimator)).schedule
         assert schedule.reason[3] == Reason.TOO_WIDE
         assert np.isnan(schedule.predicted_w[3])

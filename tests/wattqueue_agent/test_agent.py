@@ -254,6 +254,12 @@ def test_a_file_of_limits_that_cannot_be_read_is_said(tmp_path: Path, change: by
     assert problem.startswith(str(tmp_path / FILE))
 
 
+def test_a_file_without_limits_has_nothing_to_restore(tmp_path: Path) -> None:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    (tmp_path / FILE).write_text(json.dumps({"boot": boot, "owner": "one"}))
+    assert restore_from(tmp_path) == []
+
+
 def test_what_cannot_be_restored_is_said(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
     agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
     for path in tree.zone(1).iterdir():

@@ -103,8 +103,8 @@ def test_an_option_with_a_wrong_value_is_refused(spec: str) -> None:
 def test_a_part_without_watts_is_refused_with_the_options_that_state_them() -> None:
     jobs = Jobs.build([0.0], [1], [1.0], mean_power_w=[300.0])
     with pytest.raises(PolicyError) as caught:
-        evaluate_all(["naive"], jobs, plain_machine(1), target="mean", clock=lambda: 0.0, tell=print)
-    assert caught.value.where == "naive"
+        evaluate_all(["maximum"], jobs, plain_machine(1), target="mean", clock=lambda: 0.0, tell=print)
+    assert caught.value.where == "maximum"
     assert "--node-watts" in str(caught.value.hint)
 
 
@@ -135,7 +135,7 @@ def test_watts_are_those_of_the_jobs_own_partition() -> None:
     machine = Machine("m", (Partition("a", 1, max_w=100.0), Partition("b", 1, frequencies_hz=(2e9, 1e9), max_w=300.0)))
     jobs = Jobs.build([0, 0, 0], [1] * 3, [1] * 3, partition=["b", "a", "elsewhere"])
     assert reference_options(jobs, machine).tolist() == [1, 0, 0]
-    got = evaluate_all(["naive"], jobs, machine, target="mean", clock=lambda: 0.0, tell=print)
+    got = evaluate_all(["maximum"], jobs, machine, target="mean", clock=lambda: 0.0, tell=print)
     assert got[0].predicted_w.tolist() == [300.0, 100.0, 100.0]
 
 

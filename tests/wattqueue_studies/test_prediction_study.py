@@ -64,12 +64,12 @@ def test_the_tables_hold_what_they_promise(small: PredictionScoreTables) -> None
     names = {(r.target, r.score.name) for r in small.rows}
     regressors = {"linear", "random-forest", "linear-svr", "sgd"}
     for target in ("mean", "max"):
-        assert {(target, n) for n in regressors | {"naive", "last-job", f"history-{target}"}} <= names
+        assert {(target, n) for n in regressors | {"maximum", "last-job", f"history-{target}"}} <= names
     assert ("mean", "app-mean") in names
     assert {(r.setting["drift"], r.setting["spread"]) for r in small.sensitivity} == {
         (d, s) for d in DRIFTS for s in SPREADS
     }
-    assert all(r.score.jobs == 1_200 for r in small.rows if r.score.name == "naive")
+    assert all(r.score.jobs == 1_200 for r in small.rows if r.score.name == "maximum")
 
 
 def test_published_figures_stand_beside_ours(small: PredictionScoreTables) -> None:

@@ -56,7 +56,7 @@ def answer_of(
 ) -> CapAnalysis:
     write_table(folder / "jobs.csv", jobs)
     task = Task(str(folder / "jobs.csv"), nodes=16, node_watts=node_watts)
-    setup = prepare(Question(task, caps, **{"estimators": ("naive",), "risk": 0.05, **more}))  # type: ignore[arg-type]
+    setup = prepare(Question(task, caps, **{"estimators": ("maximum",), "risk": 0.05, **more}))  # type: ignore[arg-type]
     return analyse(setup, run_caps(setup, Shared(folder / "shared"), workers=1))
 
 

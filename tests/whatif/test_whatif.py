@@ -76,9 +76,9 @@ def test_jobs_get_the_nodes_that_their_memory_needs(table: Path, tmp_path: Path)
     write_table(tmp_path / "jobs.csv", replace(jobs, extra={"memory_gb": memory}))
     machine = Machine("m", (Partition("p", 32, idle_w=90.0, max_w=350.0, memory_gb=100.0),))
     asked = task(tmp_path / "jobs.csv")
-    setup = prepare(Question(asked, "90%", estimators=("naive",)), machine=machine)
+    setup = prepare(Question(asked, "90%", estimators=("maximum",)), machine=machine)
     found = analyse(setup, run_caps(setup, Shared(tmp_path / "shared"), workers=1))
-    single = perform(load(replace(asked, estimator="naive", cap="90%"), machine=machine))
+    single = perform(load(replace(asked, estimator="maximum", cap="90%"), machine=machine))
     assert np.array_equal(found.curves[0].ran[0].start_s, single.run.schedule.start_s, equal_nan=True)
     assert setup.widened == 20
     assert "Jobs with more nodes than they ask for, for their memory: 20." in list(remarks(found))
@@ -103,11 +103,11 @@ def test_phases_count_in_what_is_above_the_cap(tmp_path: Path) -> None:
 
 
 def test_page_and_files_say_the_verdict(table: Path, tmp_path: Path) -> None:
-    question = Question(task(table), "60%..100%:20%", ("easy", "fcfs"), ("naive",))
+    question = Question(task(table), "60%..100%:20%", ("easy", "fcfs"), ("maximum",))
     found = answer(question, tmp_path)
     page = shown_document(found).html()
     assert page.count('<figure class="fig') == 6  # wait, risk, hours, slowdown, energy, users; of one partition none
-    assert all(text in page for text in ("easy, naive", "fcfs, naive", "Limits", "generated"))
+    assert all(text in page for text in ("easy, maximum", "fcfs, maximum", "Limits", "generated"))
     rows = list(csv.DictReader(rows_csv(list(delayed_user_rows(found))).splitlines()))
     assert len(rows) == 2 * 3 * (3 + 1)  # configurations, caps, three users and a partition
     lines = [line for curve in found.curves for line in (*sentences(found, curve), *remarks(found))]
@@ -116,7 +116,7 @@ def test_page_and_files_say_the_verdict(table: Path, tmp_path: Path) -> None:
 
 
 def test_naive_can_never_be_above(table: Path, tmp_path: Path) -> None:
-    found = answer(Question(task(table), "60%..100%:20%", estimators=("naive", "oracle-max")), tmp_path)
+    found = answer(Question(task(table), "60%..100%:20%", estimators=("maximum", "oracle-max")), tmp_path)
     naive, oracle = found.curves
     assert naive.verdict.lowest == 0
     assert all(e.never and e.over_s == 0 for e in naive.evidence)
@@ -160,11 +160,11 @@ def test_both_answers_are_given_where_watts_are_unknown(table: Path, tmp_path: P
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     caps = "60%..100%:20%"
-    found = answer(Question(task(partly), caps, estimators=("naive", "oracle-max")), tmp_path / "one")
+    found = answer(Question(task(partly), caps, estimators=("maximum", "oracle-max")), tmp_path / "one")
     naive, oracle = found.curves
     assert naive.verdict.lowest is None
     # what is assumed is what a table would give that states the maximum where watts are unknown
-    stated = answer(Question(task(filled), caps, estimators=("naive",)), tmp_path / "two").curves[0]
+    stated = answer(Question(task(filled), caps, estimators=("maximum",)), tmp_path / "two").curves[0]
     assert stated.assumed is None
     assert naive.assumed == stated.verdict
     assert naive.assumed is not None

@@ -77,7 +77,7 @@ def compare(runs: Sequence[RunResult | PathLike] | Mapping[str, RunResult | Path
 
     Example::
 
-        wq.compare({"naive": naive, "history": history}).frame
+        wq.compare({"maximum": maximum, "history": history}).frame
     """
     named = list(runs.items()) if isinstance(runs, Mapping) else _named(runs)
     results = [(name, run if isinstance(run, RunResult) else read_run(run)) for name, run in named]

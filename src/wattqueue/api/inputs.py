@@ -37,7 +37,9 @@ def machine_arguments(
     """
     if isinstance(machine, Machine):
         if nodes is not None or node_watts is not None:
-            raise InputError("a run needs one machine", where="machine", hint="leave out nodes and node_watts")
+            raise InputError(
+                "give a Machine or nodes, not both", where="machine", hint="leave out nodes and node_watts"
+            )
         return machine, {}
     name = None if machine is None else text(machine, "machine", "a name of the catalogue, a TOML file or a Machine")
     watts = None if node_watts is None else text(node_watts, "node_watts", 'a text such as "95:190"')

@@ -83,7 +83,7 @@ def predict(options: PredictOptions) -> PredictionScores:
 
     Example::
 
-        wq.predict("jobs.parquet", "naive,last-job,history-mean", node_watts="95:190").frame
+        wq.predict("jobs.parquet", "maximum,last-job,history-mean", node_watts="95:190").frame
     """
     o = options
     table = job_table(o.jobs, default_walltime=o.default_walltime)

@@ -89,7 +89,7 @@ class RunResult:
     def label(self) -> str:
         """Return policy, estimator where it is not the policy's own, and cap, as comparisons name the run."""
         about, facts = self.data.about, self.record.facts
-        usual = published_rows().get(facts.get("task", {}).get("policy"), {}).get("estimator", "naive")
+        usual = published_rows().get(facts.get("task", {}).get("policy"), {}).get("estimator", "maximum")
         own = about.estimator if facts.get("policy", {}).get("estimator", usual) != usual else ""
         limit = about.cap if about.cap else "of its own" if self.cap.limited else ""
         label = ", ".join(word for word in (about.policy, own, f"cap {limit}" if limit else "") if word)

@@ -241,7 +241,7 @@ def _most_counted_w(run: RunOutputs, time_s: float, without: int = -1) -> float:
     """Return the most that the ledger may have counted at an instant, base included; inf where it is not known."""
     schedule = run.schedule
     if np.isinf(_cap_w(run, time_s)):
-        return 0.0
+        return 0.0  # without a cap there is always room
     k = int(np.searchsorted(run.power.time_s, time_s, side="right")) - 1
     runs = schedule.ran & (schedule.start_s <= time_s) & (schedule.end_s > time_s)
     if not run.predicted or k < 0 or int(run.jobs.nodes[runs].sum()) != int(run.power.busy_units[k]):
@@ -250,6 +250,7 @@ def _most_counted_w(run: RunOutputs, time_s: float, without: int = -1) -> float:
         runs[without] = False
     base = 0.0
     if run.machine.cap_scope == "machine":
+        # the outputs do not say which node idles, boots or shuts down: each may be in its costliest state
         base = sum(
             part.nodes * max(part.idle_w * part.units / part.nodes, part.boot_w, part.shutdown_w)
             for part in run.machine.partitions

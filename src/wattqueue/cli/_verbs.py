@@ -5,7 +5,7 @@ from __future__ import annotations
 VERBS = {
     "agent": (
         "wattqueue_agent.cli",
-        "Run the agent of a node: read power, and set limits that the controller asks for.",
+        "Run the node agent: read power, and set limits that the controller asks for.",
     ),
     "apps": (
         "wattqueue.cli.apps",
@@ -49,7 +49,7 @@ VERBS = {
     ),
     "openadr": (
         "wattqueue_grid.cli.openadr",
-        "Take events of a grid operator's VTN (OpenADR 3.1) as load targets, prices and carbon intensities.",
+        "Take OpenADR 3.1 events of a grid operator as load targets, prices and carbon intensities.",
     ),
     "plot": (
         "wattqueue.cli.plot",

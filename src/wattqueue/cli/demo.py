@@ -36,10 +36,10 @@ def run(
     from wattqueue.runs.task import Task
     from wattqueue.terminal import running
 
-    # naive is what a cap costs without any prediction; oracle-max what the best prediction could make of it.
+    # maximum is what a cap costs without any prediction; oracle-max what the best prediction could make of it.
     runs = (
-        ("uncapped", "naive", None),
-        (f"cap {cap}", "naive", cap),
+        ("uncapped", "maximum", None),
+        (f"cap {cap}", "maximum", cap),
         (f"cap {cap}, watts known", "oracle-max", cap),
     )
     columns = []

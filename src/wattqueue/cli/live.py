@@ -165,7 +165,7 @@ def uninstall(
     units: Annotated[Path | None, typer.Option(help="Folder of the systemd units.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Do it; without it only shown.")] = False,
 ) -> None:
-    """Take the power budget out of a Slurm: open the pool, take watts off jobs, remove the files.
+    """Remove the power budget from Slurm: open the pool, take watts off jobs, remove the files.
 
     Parked jobs continue, and drained nodes take jobs again. Limits of nodes end when the controller's word expires.
 

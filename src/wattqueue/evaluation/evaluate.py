@@ -93,7 +93,7 @@ def _option(word: str, spec: str) -> tuple[str, Any]:
     key, _, text = word.partition("=")
     if not key.isidentifier():
         raise PolicyError(f"{word!r} is not an option", where=spec, hint="write NAME:option=value")
-    if text in ("inf", "nan"):
+    if text in ("inf", "nan"):  # no literals of Python
         return key, float(text)
     try:
         return key, ast.literal_eval(text)

@@ -84,9 +84,9 @@ def _watts(text: str, number: float, unit: str, machine: Machine) -> float:
         most = machine.scope_max_w()
         if most is None:
             raise MachineError(
-                f"cap {text} is a share of the machine's maximum, which states none",
+                f"cap {text} needs the maximum watts of each node",
                 where=machine.name,
-                hint="state max_w of every partition (--node-watts IDLE:MAX), or give the cap in watts",
+                hint="add --node-watts IDLE:MAX or max_w of every partition, or give the cap in watts",
             )
         return number / 100.0 * most
     if unit not in UNITS_W:

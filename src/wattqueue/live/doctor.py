@@ -36,7 +36,7 @@ PACKAGES = {
     "sqlalchemy": ("live", "the database of applications, and the live service"),
     "alembic": ("live", "the database of applications, and the live service"),
     "httpx": ("live", "Prometheus as a source of power"),
-    "paho": ("agent", "the agent of a node, and its readings in the live service"),
+    "paho": ("agent", "the node agent, and its readings in the live service"),
     "prometheus_client": ("live", "the live service's own metrics"),
 }
 """Optional packages by import name: the extra that installs each, and what needs it."""

@@ -52,6 +52,7 @@ class NeverStarting:
         """
         if not math.isfinite(highest_w):
             return pending, {}
+        # a control may switch idle nodes off: then their watts are no reason that a job never starts
         room = codes.microwatts(highest_w) - (0 if self.needs.controls else base_uw)
         needs = self._needed(predicted)
         never = (needs[:, 0] > room) & (needs[:, 0] < codes.NO_CAP)  # without an entry there is nothing to compare

@@ -137,7 +137,7 @@ class LoadTargets:
             most = machine.scope_max_w()
             if most is None:
                 raise MachineError(
-                    "a load target is a share of the machine's maximum, which states none",
+                    "a load target in per cent needs the maximum watts of each node",
                     where=machine.name,
                     hint="state max_w of every partition, or give the target in watts",
                 )

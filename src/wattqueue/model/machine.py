@@ -64,7 +64,7 @@ class Partition:
     idle_w: float = 0.0
     """Watts of a powered unit that runs no job."""
     max_w: float | None = None
-    """Highest watts of a unit; None: unknown, so naive predictions and caps in percent are not possible."""
+    """Highest watts of a unit; None: unknown, so predictions of the maximum and caps in percent are not possible."""
     dvfs_beta: float = 1.0
     """Sensitivity of run time to frequency: 0 none, 1 fully compute-bound."""
     dvfs_alpha: float = 2.0

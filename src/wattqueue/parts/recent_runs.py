@@ -39,7 +39,7 @@ class RecentBase:
     ) -> None:
         if not 1 <= fewest <= jobs <= MOST_JOBS:
             raise PolicyError(
-                f"are {jobs} and {fewest}", where="jobs, fewest", hint=f"use 1 <= fewest <= jobs <= {MOST_JOBS}"
+                f"{jobs=}, {fewest=}", where="jobs, fewest", hint=f"use 1 <= fewest <= jobs <= {MOST_JOBS}"
             )
         if at is not None and not 0.0 <= at <= 1.0:
             raise PolicyError(f"is {at}", where="at", hint="use a quantile from 0 to 1")
@@ -48,7 +48,7 @@ class RecentBase:
         unknown = [name for level in self.alike for name in level if name not in COLUMNS]
         if unknown or not self.alike or not all(self.alike):
             raise PolicyError(
-                f"are {list(alike)!r}",
+                f"{list(alike)!r}",
                 where="alike",
                 hint=f"use columns out of {', '.join(COLUMNS)}, as in 'user nodes'",
             )

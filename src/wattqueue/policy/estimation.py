@@ -138,6 +138,6 @@ def unusable(watts: Floats) -> NDArray[np.bool_]:
 def fault_of(watts: Floats) -> tuple[str, str]:
     """Return what is wrong with rows that cannot be used, and a hint."""
     if np.isnan(watts).any():
-        hint = "state the unit's maximum, which stands in for a missing history: --node-watts IDLE:MAX, or max_w"
-        return "predicts unknown watts", hint
+        hint = "add --node-watts IDLE:MAX, or max_w of every partition"
+        return "needs the maximum watts of a node: a job has no history", hint
     return f"predicts watts outside {bounds.UNIT_W.text}", bounds.UNIT_W.reason

@@ -57,7 +57,7 @@ def _of_database(url: str, coefficients: Path) -> AppProfiles:
     finally:
         database.engine.dispose()
     if not found.apps:
-        raise InputError("knows no application on the hardware of the coefficients", where=url)
+        raise InputError("no application has coefficients for this hardware", where=url)
     return found
 
 

@@ -22,7 +22,7 @@ from wattqueue.policy.registry import class_from_file
 Row = dict[str, Any]
 ROW_DEFAULTS: Row = {
     "source": "",
-    "estimator": "naive",
+    "estimator": "maximum",
     "runtime": "user-limit",
     "order": "fcfs",
     "frequency": "highest",

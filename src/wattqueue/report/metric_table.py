@@ -18,7 +18,7 @@ GROUPS = {
     "Jobs": ("jobs", "rows_"),
     "Service for users": ("wait_s", "all_wait_s", "node_wait_s", "turnaround_s", "bounded_slowdown", "queued_jobs"),
     "The machine": ("makespan_s", "utilization", "busy_units"),
-    "Energy": ("job_energy_j", "machine_energy_j", "energy_per_node_h_j", "edp_js"),
+    "Energy": ("job_energy_j", "machine_energy_j", "energy_per_node_h_j"),
     "The cap": ("power_utilization", "cap_"),
     "Load targets": ("target_",),
     "Prediction": ("mape_percent",),

@@ -71,7 +71,7 @@ def title(run: RunData) -> str:
     A cap that changes is given by its range.
     """
     name = policy_name(run.about.policy) if run.about.policy else "A run"
-    # The estimator decides as much as the policy: with naive, a cap counts every node at its maximum.
+    # The estimator decides as much as the policy: with maximum, a cap counts every node at its maximum.
     estimator = f", estimator {run.about.estimator}" if run.about.estimator else ""
     return marked(f"{name}{_under(run)}{estimator}", run.about.oracle)
 

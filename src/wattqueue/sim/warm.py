@@ -26,7 +26,7 @@ from wattqueue.sim.profiles import with_profiles
 
 FEW = 40
 POLICIES = ("fcfs", "first-fit", "easy", "conservative")
-ESTIMATORS = ("naive", "history-mean")
+ESTIMATORS = ("maximum", "history-mean")
 """Together they call every kernel: no backfilling to plans, watts told once or online."""
 
 

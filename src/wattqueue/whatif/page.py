@@ -81,7 +81,7 @@ def lede(answer: CapAnalysis) -> str:
         f"{condition or 'The'} lowest safe cap at a risk of {risk} is **{caps[lowest].text}**"
         f"{'' if lowest == curve.detail_row else f', {text.waits_under(curve, lowest)}'}."
         if lowest is not None
-        else "**No cap can be certified** with this data; the reason is given below."
+        else f"**This data certifies no cap**: {curve.best.why}."
     )
     said = text.headline(answer, curve)
     falls = f" {metric_table.MAY_FALL}" if text.mean_falls(curve) else ""
@@ -117,9 +117,9 @@ def verdicts(answer: CapAnalysis) -> Table:
     column_titles = (
         "Configuration",
         "Mean wait without a cap",
-        "Knee of the wait, mean wait",
+        "Cap below which waits climb, mean wait",
         f"Lowest safe cap at {safe.percent(answer.setup.question.risk)}, mean wait",
-        "Why this cap is the lowest",
+        "Reason",
     )
     return Table(column_titles, rows, "Knee and lowest safe cap", key="verdicts", kinds=["", *["wrap"] * 4])
 
@@ -141,10 +141,11 @@ def wait_of(ran: RunSummary) -> str:
 
 
 COLUMNS = (
-    "**Energy billed**: the whole machine from the first submission to the end of the run. **Above cap**: share of "
-    "time with true power above the cap, from the first submission to the last start. **At most**: its upper bound. "
-    "**By nodes**: each job weighted by its nodes. **Jobs that never ran** count in the waits over all jobs only, up "
-    "to the end of the run (≥). **recorded**: waits that users really had, where the trace has start times."
+    "**Energy billed**: the whole machine from the first submission to the end of the run. **Time above**: share of "
+    "time with true power above the cap, from the first submission to the last start. **Upper bound**: of that "
+    "share, at the stated risk. **By nodes**: each job weighted by its nodes. **Jobs that never ran** count in the "
+    "waits over all jobs only, up to the end of the run (≥). **recorded**: waits that users really had, where the "
+    "trace has start times."
 )
 """Explanation of the columns, below the last table."""
 HOURS = (

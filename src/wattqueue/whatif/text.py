@@ -101,9 +101,9 @@ def column_titles(answer: CapAnalysis) -> tuple[str, ...]:
         f"Energy billed ({units.energy[1]})",
         f"Cost ({prices.source.amount})" if prices else "Cost",
         f"Carbon{carbon}",
-        "Above cap",
-        "At most",
-        f"Greatest excess ({units.excess[1]})",
+        "Time above",
+        "Upper bound",
+        f"By at most ({units.excess[1]})",
     )
 
 
@@ -354,7 +354,7 @@ def hour_sentence(answer: CapAnalysis, hour: Hour) -> str:
     return (
         f"{answer.setup.words(hour.begin_s)}: {hour.delayed:,} of {words.count(hour.jobs, 'job')} wait longer: "
         f"{words.span(hour.delayed_wait_mean_s)} on average instead of {words.span(hour.delayed_plain_wait_mean_s)} "
-        f"(over all jobs of the hour {words.figures(hour.wait_node_h)} additional node-hours of waiting)"
+        f"({words.figures(hour.wait_node_h)} node-hours more waiting of all jobs in that hour)"
     )
 
 

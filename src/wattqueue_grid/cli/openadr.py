@@ -1,4 +1,4 @@
-"""Take events of a grid operator's VTN (OpenADR 3.1) as load targets, prices and carbon intensities.
+"""Take OpenADR 3.1 events of a grid operator as load targets, prices and carbon intensities.
 
 The section ``[openadr]`` of the controller's configuration names the VTN. A controller with that section takes the
 events by itself; these commands are for a look, and for sites that hand the files to something else. Imports are inside
@@ -37,7 +37,7 @@ EventArgument = Annotated[str, typer.Argument(help="The event's id, as `poll` pr
 
 @app.callback()
 def _root() -> None:
-    """Take events of a grid operator's VTN (OpenADR 3.1) as load targets, prices and carbon intensities."""
+    """Take OpenADR 3.1 events of a grid operator as load targets, prices and carbon intensities."""
 
 
 @app.command()
@@ -70,7 +70,7 @@ def poll(
 def follow(
     config: ConfigOption, targets: TargetsOption = None, prices: PricesOption = None, carbon: CarbonOption = None
 ) -> None:
-    """Read the events until stopped, and write the files again whenever they change; send the reports that are due."""
+    """Follow events until stopped, and write the files again whenever they change; send the reports that are due."""
     from wattqueue_grid.openadr.service import VenService
 
     stop = threading.Event()

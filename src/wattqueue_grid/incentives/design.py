@@ -35,6 +35,7 @@ from wattqueue_grid.incentives.participation import consenting, with_participati
 from wattqueue_grid.incentives.rewards import RewardModel
 from wattqueue_grid.incentives.settle import ScheduledJobs, entries_of
 from wattqueue_grid.incentives.site_runs import SimulatedSite, mean_watts, metered, same_work
+from wattqueue_grid.meter import check_interval
 from wattqueue_grid.money import micro
 from wattqueue_grid.settlement.contract import Contract
 from wattqueue_grid.settlement.energy_price import energy_bill, payment_rates
@@ -44,7 +45,10 @@ from wattqueue_grid.settlement.statement import interval_row
 
 @dataclass(frozen=True, slots=True)
 class DesignInputs:
-    """What a design is made of."""
+    """What a design is made of.
+
+    Raises: InputError for an interval that does not divide an hour.
+    """
 
     site: SimulatedSite
     targets: LoadTargets
@@ -57,6 +61,9 @@ class DesignInputs:
     interval_s: int = 900
     draws: int = 5
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_interval(self.interval_s, "--interval")
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,7 @@ def _of_intervals(
 
 def _of_implied(begin_s: float, step_s: float, request: ReportRequest, key: str, now_s: float) -> Iterator[DueReport]:
     """Yield the reports on implied intervals that fell due within the last hour, and the last one before."""
+    # -1 stands for the default of OpenADR: one interval, and a report as often as its intervals are full
     many = min(1 if request.num_intervals < 0 else request.num_intervals, MOST_REPORTED)
     step = (many if request.frequency < 0 else request.frequency) or 1
     first_s = begin_s + (max(request.start_interval, 0) + (1 if request.historical else 0)) * step_s
@@ -119,6 +120,7 @@ def _of_implied(begin_s: float, step_s: float, request: ReportRequest, key: str,
     if request.repeat >= 0:
         newest = min(newest, request.repeat - 1)
     oldest = max(0, min(newest, math.ceil((now_s - KEPT_S - first_s) / (step * step_s))), newest - MOST_REPORTED)
+    # a report that fell due longer ago is of no use to anybody, but the newest is sent however old it is
     for turn in range(oldest, newest + 1):
         due_s = first_s + turn * step * step_s
         from_s = due_s - many * step_s if request.historical else due_s

@@ -49,7 +49,7 @@ def _said(each: EventStatement) -> list[str]:
     return [
         f"{name}: metered power is {' and '.join(each.labels) or 'missing'}.",
         *(f"{name}: {note}." for note in each.baseline.notes),
-        f"{name}, delivered by others: {others} ({NOT_FOR_MONEY}).",
+        f"{name}, delivered by other baselines: {others} ({NOT_FOR_MONEY}).",
     ]
 
 
@@ -194,7 +194,7 @@ def _drawn(each: EventStatement, k: int) -> Drawn:
     lines = {
         "metered": [row.metered_w for row in each.rows],
         f"baseline {each.baseline.name}": [row.baseline_w for row in each.rows],
-        "counterfactual replay (simulated)": [row.counterfactual_w for row in each.rows],
+        "the same jobs without the event (simulated)": [row.counterfactual_w for row in each.rows],
     }
     drawn = {name: _column(values) for name, values in lines.items() if any(v is not None for v in values)}
     columns = {"time_s": np.array([float(row.begin_s - begin) for row in each.rows])}

@@ -98,7 +98,7 @@ def energy_ratios(system: System) -> list[dict[str, Any]]:
     rows = []
     for share in SHARES:
         stream = share_of_stream(share)
-        weight = np.array([(1 - stream) / 7] * 7 + [stream])
+        weight = np.array([(1 - stream) / 7] * 7 + [stream])  # STREAM is the last of eight applications
         total = {name: float(values @ weight) for name, values in of_app.items()}
         for a, b in permutations(total, 2):
             rows.append({"share": share, "numerator": a, "denominator": b, "value": total[a] / total[b]})

@@ -1,4 +1,4 @@
-"""What admission rules leave below the cap against what they draw above it: a frontier, on traces of their own.
+"""Trade-off of admission rules, unused power against excess, on traces of their own.
 
 A policy that is above the cap half of the time and below it the other half leaves nothing "unused". So a rule is a
 point (left below, above), and one with a margin a line of them; rules are compared at equal left below. The traces have
@@ -145,7 +145,7 @@ class Frontier:
         for metric, label in SIDES.items():
             drawn = points.figure(
                 f"frontier-{metric.removesuffix('_percent')}",
-                f"Left below the cap against {label}",
+                f"Trade-off: unused power against {label}",
                 "Means over traces; lower left is better. A line joins rules that differ by their margin alone. "
                 "Rules that left jobs are not drawn.",
                 (Axis("left below", "% of the cap"), Axis(label, "% of the cap")),

@@ -131,7 +131,7 @@ def watts_shares(watts: Floats) -> dict[float, float]:
 def pictures(found: PredictionScoreTables) -> Iterator[Drawn]:
     """Yield Figures 2 and 3, one picture of each per target.
 
-    ``naive`` is left out: its errors are ten times the others', which would make their boxes unreadable.
+    ``maximum`` is left out: its errors are ten times the others', which would make their boxes unreadable.
     """
     for letter, (target, shares) in zip("ab", found.watts.items(), strict=False):
         line = {f"{watts:g} W": (watts, share) for watts, share in shares.items()}
@@ -146,7 +146,7 @@ def pictures(found: PredictionScoreTables) -> Iterator[Drawn]:
             "points",
         )
     for target, title in TITLES.items():
-        rows = [r for r in found.of(target) if r.score.name != "naive"]
+        rows = [r for r in found.of(target) if r.score.name != "maximum"]
         says = "MAPE of each user's jobs; the triangle is the paper's figure, on the real trace. Naive is left out."
         shown = {r.score.name: r.score.user_box() for r in rows}
         told = [r.published_percent for r in rows]

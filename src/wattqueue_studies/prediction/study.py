@@ -200,7 +200,7 @@ class PredictionStudy:
 def names_of(target: str) -> list[str]:
     """Return the estimators of the main table for one target."""
     by_app = ["app-mean"] if target == "mean" else []
-    return ["naive", "last-job", f"history-{target}", *by_app, *REGRESSORS, "gradient-quantiles"]
+    return ["maximum", "last-job", f"history-{target}", *by_app, *REGRESSORS, "gradient-quantiles"]
 
 
 def paper(target: str, name: str) -> float | None:

@@ -98,6 +98,13 @@ def test_a_design_of_two_currencies_or_without_a_rate_is_refused() -> None:
         assert error.value.where == "--rates"
 
 
+@pytest.mark.parametrize("interval_s", [-1, 0, 7, 7_200])
+def test_an_interval_divides_an_hour(interval_s: int) -> None:
+    with pytest.raises(InputError) as error:
+        replace(INPUTS, interval_s=interval_s)
+    assert error.value.where == "--interval"
+
+
 def test_the_users_of_a_smaller_share_are_among_those_of_a_larger_one() -> None:
     names = [f"u{i:03d}" for i in range(200)]
     jobs = Jobs.build(np.zeros(201), [1] * 201, [1.0] * 201, user=[*names, ""])

@@ -227,7 +227,7 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
     began, ended, predicted = (number[name] for name in ("starting_time", "finish_time", "predicted_w"))
     parked = np.nan_to_num(frame[PARKED.name].to_numpy()) if PARKED.name in frame.columns else None
     if parked is not None and not ((parked >= 0) & np.isfinite(parked)).all():
-        raise InputError(f"column {PARKED.name} holds what is no time", where=path, hint=AGAIN)
+        raise InputError(f"column {PARKED.name} must be a non-negative number of seconds", where=path, hint=AGAIN)
     schedule = Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high, parked, margin)
     _require_consistent(path, schedule, machine)
     return jobs, schedule

@@ -218,16 +218,13 @@ def _notes(kept: JobRecords, alone: NDArray[np.int8], reading: ReadContext, *, i
     no_limit = int(np.isnan(kept.limit_s).sum())
     if no_limit:
         notes.append(
-            f"{no_limit:,} jobs have no time limit of their own: their walltime is their run time, a perfect estimate "
-            "(--default-walltime gives another)"
+            f"{no_limit:,} jobs have no time limit: their walltime is assumed equal to the run time, which "
+            "makes backfilling too good (--default-walltime gives another)"
         )
     # The simulator has no jobs that share a node.
     shared = int((alone == 0).sum())
     if shared:
-        notes.append(
-            f"{shared:,} jobs shared nodes: a replay gives every job whole nodes, "
-            "so it needs more of them than the site did"
-        )
+        notes.append(f"{shared:,} jobs shared nodes: they are replayed on whole nodes, so waits come out too long")
     # JobRecords.task: -2 - offset for a part of a heterogeneous job.
     parts = int((kept.task <= -2).sum())
     if parts:

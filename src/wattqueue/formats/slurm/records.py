@@ -38,7 +38,7 @@ REASONS = (
     "tasks of an array that had not started when the dump was made",
     "had not started when the dump was made",
     "still running when the dump was made",
-    "Submit is in a format that is not known here: write the dump with SLURM_TIME_FORMAT=%s",
+    "cannot read the time of Submit: write the dump with SLURM_TIME_FORMAT=%s",
     "no Submit time",
     "never ran",
     "no run time",

@@ -55,12 +55,12 @@ class GradientQuantiles(WeeklyBase):
     ) -> None:
         super().__init__(target=target, completions=completions, seed=seed, fewest=fewest, period_s=period_s)
         if not quantiles or list(quantiles) != sorted(set(quantiles)) or not all(0.0 < q < 1.0 for q in quantiles):
-            raise PolicyError(f"are {quantiles}", where="quantiles", hint="use rising figures between 0 and 1")
+            raise PolicyError(f"{quantiles=}", where="quantiles", hint="use rising figures between 0 and 1")
         if at not in quantiles:
             raise PolicyError(f"is {at}", where="at", hint=f"use one of {', '.join(map(str, quantiles))}")
         if min(own_scores, own_fewest, all_scores) < 1:
             raise PolicyError(
-                f"are {own_scores}, {own_fewest} and {all_scores}",
+                f"{own_scores=}, {own_fewest=}, {all_scores=}",
                 where="own_scores, own_fewest, all_scores",
                 hint="use 1 or more of each",
             )

@@ -35,7 +35,7 @@ class HistoryQuantile(HistoryBase):
         super().__init__(target="mean", alpha=alpha, completions=completions)
         if not (0.5 <= at < 1.0 and 0.0 <= least < math.inf):
             raise PolicyError(
-                f"are {at} and {least}", where="at, least", hint="use a probability of 0.5 to below 1, and a share"
+                f"{at=}, {least=}", where="at, least", hint="use a probability of 0.5 to below 1, and a share"
             )
         self.at, self.least_spread = at, least
         self.spreads = NormalDist().inv_cdf(at)

@@ -41,7 +41,7 @@ class SubmissionText(WeeklyBase):
         super().__init__(target=target, completions=completions, seed=seed, fewest=fewest, period_s=period_s)
         if not (0.0 < alpha < np.inf and fit_rows >= 1):
             raise PolicyError(
-                f"are {alpha} and {fit_rows}", where="alpha, fit_rows", hint="use a number above 0, and 1 job or more"
+                f"{alpha=}, {fit_rows=}", where="alpha, fit_rows", hint="use a number above 0, and 1 job or more"
             )
         self.alpha, self.fit_rows = alpha, fit_rows
 

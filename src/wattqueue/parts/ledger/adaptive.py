@@ -77,7 +77,7 @@ class Adaptive(NoMargin):
                 raise PolicyError(f"is {value}", where=f"adaptive: {name}", hint="use a finite number, not below 0")
         if aim > 1.0 or most < 1.0 or late != int(late) or meter_s > window_days * 86_400.0:
             raise PolicyError(
-                f"are {aim}, {most}, {late} and {meter_s}", where="adaptive: aim, most, late, meter_s",
+                f"{aim=}, {most=}, {late=}, {meter_s=}", where="adaptive: aim, most, late, meter_s",
                 hint="aim is at most 1, most at least 1, late whole, meter_s at most the window",
             )  # fmt: skip
         self.epsilon, self.window_days, self.aim, self.gain = epsilon, window_days, aim, gain

@@ -47,7 +47,7 @@ class Chance(NoMargin):
             )
         if not (share > 0.0 and own >= 0.0 and common >= 0.0):
             raise PolicyError(
-                f"are {share}, {own} and {common}",
+                f"{share=}, {own=}, {common=}",
                 where="chance: share, own, common",
                 hint="use a share above 0 and variances of 0 or more",
             )

@@ -1,7 +1,7 @@
 """Count running jobs at their predicted watts.
 
-Safe as far as predictions are: with an estimator that never predicts too little (``naive``, ``oracle_max``) true power
-stays within the cap. Idle nodes count as the cap scope demands (rule 14 of docs/semantics.md).
+Safe as far as predictions are: with an estimator that never predicts too little (``maximum``, ``oracle_max``) true
+power stays within the cap. Idle nodes count as the cap scope demands (rule 14 of docs/semantics.md).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Boosted:
     ) -> None:
         if not 0.0 < at < 1.0 or not 1 <= fewest <= most or not trees >= 1 or not period_s > 0:
             raise PolicyError(
-                f"are {at}, {fewest}, {most}, {trees} and {period_s}",
+                f"{at=}, {fewest=}, {most=}, {trees=}, {period_s=}",
                 where="at, fewest, most, trees, period_s",
                 hint="use a quantile inside 0 to 1, 1 <= fewest <= most, a tree or more, and seconds above 0",
             )

@@ -47,13 +47,13 @@ class Nearest:
     ) -> None:
         if not 1 <= neighbours <= MOST_NEIGHBOURS or not neighbours <= last <= MOST_LAST:
             raise PolicyError(
-                f"are {neighbours} and {last}",
+                f"{neighbours=}, {last=}",
                 where="neighbours, last",
                 hint=f"use 1 to {MOST_NEIGHBOURS} neighbours out of at least as many, at most {MOST_LAST}",
             )
         if not 0.0 <= at <= 1.0 or not (0.0 <= user_apart < np.inf and 0.0 <= app_apart < np.inf):
             raise PolicyError(
-                f"are {at}, {user_apart} and {app_apart}",
+                f"{at=}, {user_apart=}, {app_apart=}",
                 where="at, user_apart, app_apart",
                 hint="use a quantile from 0 to 1, and distances of 0 or more",
             )

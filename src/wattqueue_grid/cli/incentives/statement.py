@@ -28,7 +28,7 @@ def run(
     calendar = SiteCalendar(zone_of(time_zone, "--time-zone"))
     if user is None:
         if out is not None:
-            raise InputError("a page is for one user", where="--out", hint="name the user")
+            raise InputError("writes the page of one user", where="--out", hint="name the user")
         rows = [
             (t.user_name, str(t.jobs), words(t.fee, t.currency), words(t.reward, t.currency)) for t in book.totals()
         ]

@@ -10,13 +10,13 @@ from wattqueue.parts.contracts import Asked, Prediction
 from wattqueue.parts.scale import static_prediction
 
 
-class Naive:
+class Maximum:
     """The maximum of one unit, for every job.
 
     Where the machine states no maximum the watts are NaN (unknown). That is allowed while there is no cap; with a cap
     the simulator and live operation refuse such a machine.
 
-    Reference: paper 4, section 6.4 (``naive``).
+    Reference: paper 4, section 6.4 (there: naive).
     """
 
     asked: Asked = "once"
