@@ -62,13 +62,19 @@ class RelevantTests:
         self.folder.mkdir(parents=True, exist_ok=True)
         durations, data = self.folder / "durations.json", self.folder / "coverage"
         data.unlink(missing_ok=True)
+        durations.unlink(missing_ok=True)  # of an earlier run
         command = [
             sys.executable, "-m", "pytest", "-q", "--no-header", "-n", str(workers), "--dist", "loadfile", "-m", FAST,
             "-p", "tools.mutation.durations", "--cov", "--cov-config=tools/mutation/coveragerc", "--cov-context=test",
             "--cov-report=", *files,
         ]  # fmt: skip
         own = {"NUMBA_DISABLE_JIT": "1", "MUTATION_DURATIONS": str(durations), "COVERAGE_FILE": str(data)}
-        subprocess.run(command, cwd=self.root, env={**os.environ, **own}, check=False, stdout=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, cwd=self.root, env={**os.environ, **own}, check=False, capture_output=True, text=True
+        )
+        # tests that fail are left out; a run that broke off has recorded nothing
+        if not durations.exists():
+            sys.exit(f"mutation: the tests broke off:\n{(done.stdout + done.stderr)[-3_000:]}")
         return json.loads(durations.read_text()), data
 
     def add(self, taken_s: dict[str, float], coverage_file: Path, digests: dict[str, str]) -> None:
