@@ -148,10 +148,10 @@ def table(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def members(found: type) -> list[tuple[str, str]]:
-    """Fields, properties and methods that a class offers: how each is written, and what it is."""
-    documented = attribute_texts(found)
-    rows = [(name, text) for name, text in documented.items() if not name.startswith("_")]
-    for name, value in vars(found).items():
+    """Fields, properties and methods that a class offers, with its bases': how each is written, and what it is."""
+    own = [one for one in reversed(found.__mro__) if one.__module__.startswith("wattqueue")]
+    rows = [(name, text) for one in own for name, text in attribute_texts(one).items() if not name.startswith("_")]
+    for name, value in (member for one in own for member in vars(one).items()):
         if isinstance(value, property):
             rows.append((name, summary(value)))
         elif inspect.isfunction(value) and not name.startswith("_"):
@@ -195,11 +195,18 @@ def public_page() -> str:
     blocks = ["# Public names\n\nEverything else may move between releases.\n"]
     for package in (wattqueue, parts, wattqueue_grid):
         blocks.append(f"## {package.__name__}\n\n```{{eval-rst}}")
-        blocks += [
-            f".. {_directive(package, name)}:: {package.__name__}.{name}\n   :no-index:\n" for name in package.__all__
-        ]
+        for name in package.__all__:
+            found = getattr(package, name)
+            options = "   :no-index:\n" + ("   :inherited-members:\n" if _has_base(found) else "")
+            blocks.append(f".. {_directive(package, name)}:: {package.__name__}.{name}\n{options}")
         blocks.append("```\n")
     return "\n".join(blocks)
+
+
+def _has_base(found: object) -> bool:
+    """Whether a class, but no exception, takes members from another one of ours."""
+    bases = found.__mro__[1:] if inspect.isclass(found) and not issubclass(found, Exception) else ()
+    return any(one.__module__.startswith("wattqueue") for one in bases)
 
 
 def _directive(package: ModuleType, name: str) -> str:

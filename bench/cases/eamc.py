@@ -14,7 +14,7 @@ from bench.harness import Measured, benchmark, digest
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
-from wattqueue.workload.cirne import DAY_S, CirneModel
+from wattqueue_studies.eamc.cirne import DAY_S, CirneModel
 from wattqueue_studies.eamc.study import BothBackfills, EamcStudy
 from wattqueue_studies.eamc.workloads import System, profiles_from, systems, workload
 

@@ -27,7 +27,8 @@ from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.actions import Action, SetFrequency
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.estimator.unit_watts import UnitWatts
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, Simulation
 from wattqueue.sim.truth import NodeEvents

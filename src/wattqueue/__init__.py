@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from wattqueue.api.compare import compare
     from wattqueue.api.jobs import JobTable, generate, read_jobs
     from wattqueue.api.predict import predict
-    from wattqueue.api.replay import replay
     from wattqueue.api.run import RunResult, read_run
-    from wattqueue.api.simulate import simulate
+    from wattqueue.api.simulate import replay, simulate
     from wattqueue.api.whatif import whatif
     from wattqueue.campaign.run import run_cells
     from wattqueue.campaign.shared import Shared
@@ -62,7 +61,7 @@ _HOMES = {
     "predict": "wattqueue.api.predict",
     "read_jobs": "wattqueue.api.jobs",
     "read_run": "wattqueue.api.run",
-    "replay": "wattqueue.api.replay",
+    "replay": "wattqueue.api.simulate",
     "run_cells": "wattqueue.campaign.run",
     "simulate": "wattqueue.api.simulate",
     "whatif": "wattqueue.api.whatif",

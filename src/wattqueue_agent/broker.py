@@ -22,7 +22,7 @@ from paho.mqtt.properties import Properties
 
 from wattqueue.errors import InputError
 from wattqueue.live.agents import Arrived, BrokerSection
-from wattqueue.live.files.secrets import read_secret
+from wattqueue.live.files.reading import read_secret
 
 KEEP_ALIVE_S = 10
 """After half again as long without a word the broker declares a client gone."""

@@ -13,9 +13,9 @@ from wattqueue.api.inputs import PathLike, of_options, text
 from wattqueue.api.run import RunResult
 from wattqueue.formats.pages import write_files
 from wattqueue.report.document import UNBROKEN
-from wattqueue_grid.settlement.files import EVENTS, INTERVALS
 from wattqueue_grid.settlement.options import SettleOptions
 from wattqueue_grid.settlement.settlement import Settlement, perform_settlement
+from wattqueue_grid.settlement.statement import EVENTS, INTERVALS
 
 if TYPE_CHECKING:
     import polars as pl

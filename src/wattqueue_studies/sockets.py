@@ -12,9 +12,8 @@ from wattqueue.model.jobs import Floats
 from wattqueue_studies.pmc.activity import ActivityTrace
 from wattqueue_studies.pmc.models import SocketWatts, choose_components, power_ratio, variability_trained
 from wattqueue_studies.pmc.weights import ALL, Subset, TrainingSet
-from wattqueue_studies.variability.chips import Chips, draw_chips
 from wattqueue_studies.variability.codes import Code, applications, kernels
-from wattqueue_studies.variability.physics import TrueWatts, true_watts
+from wattqueue_studies.variability.physics import Chips, TrueWatts, draw_chips, true_watts
 from wattqueue_studies.variability.recording import (
     KernelRecordings,
     record_kernels,

@@ -48,7 +48,7 @@ MAY_OPEN = {
 OPENS_TOO = {
     "kernels.cache": "the folder of compiled kernels",
     "campaign.campaign": "shared workloads are cleared away",
-    "campaign.program": "the sources that run",
+    "campaign.cell": "the sources that run",
     "campaign.result_store": "finished runs, kept while others go on",
     "campaign.work": "the lock under which one process compiles for all of its machine",
     "wattqueue_agent.limits": "files of the kernel that hold limits and readings",

@@ -12,12 +12,12 @@ from tools.packages import ROOT
 from tools.structure import Structure, circles, files_in, structure_of
 
 BOUNDS = {
-    "largest_module": 550,
-    "largest_class": 269,
+    "largest_module": 498,
+    "largest_class": 191,
     "wide_functions": 5,
     "circle": 0,
-    "lazy_circle": 6,
-    "live_modules": 37,
+    "lazy_circle": 0,
+    "live_modules": 34,
     "numbered_slots": 0,
 }
 

@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.campaign.cluster import ROOT
-from wattqueue.campaign.cell import Row, key_of
-from wattqueue.campaign.program import UNRELATED
+from wattqueue.campaign.cell import UNRELATED, Row, key_of
 from wattqueue.campaign.result_store import open_result_store
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared

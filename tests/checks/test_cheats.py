@@ -12,8 +12,8 @@ import pytest
 
 from tests.checks.test_estimator_suite import Answering
 from tests.checks.test_other_axes import FirstFit, Steers
-from wattqueue.checks import bounded
-from wattqueue.checks.bounded import within
+from wattqueue.checks import common
+from wattqueue.checks.common import within
 from wattqueue.checks.in_a_run import MOST_JOBS
 from wattqueue.checks.samples import MORE_JOBS, drawn_jobs, sample_jobs, sample_machine
 from wattqueue.checks.suite import checks_of
@@ -323,7 +323,7 @@ FOUND: list[tuple[str, type[Any], str]] = [
 @pytest.mark.parametrize(("axis", "cheat", "named"), FOUND)
 def test_a_check_finds_it(axis: str, cheat: type[Any], named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if cheat in {NeverReturns, IgnoresErrors}:
-        monkeypatch.setattr(bounded, "LONGEST_S", 2.0)
+        monkeypatch.setattr(common, "LONGEST_S", 2.0)
     with pytest.raises(PolicyError) as caught:
         dict(checks_of(axis, cheat))[f"check_{named}"](cheat, sample_jobs(MOST_JOBS), sample_machine())
     assert caught.value.where == cheat.__name__

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from wattqueue.checks.names import misspelt
+from wattqueue.checks.suite import misspelt
 from wattqueue.cli import check
 from wattqueue.errors import PolicyError
 from wattqueue.parts.order.fcfs import Fcfs

@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from wattqueue.cli import _app
 from wattqueue.errors import InputError, MachineError
-from wattqueue.formats.duration import duration_s
-from wattqueue.formats.machine.file import read_machine
-from wattqueue.formats.machine.node_watts import parse_node_watts
+from wattqueue.formats.machine.file import parse_node_watts, read_machine
 from wattqueue.formats.table.job_table import read_table
+from wattqueue.formats.times import duration_s
 from wattqueue.formats.workloads.swf import read_swf
 
 NASTY = Path(__file__).parents[1] / "formats" / "nasty_sacct.psv"

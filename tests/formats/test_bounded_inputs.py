@@ -14,7 +14,7 @@ import pytest
 
 from wattqueue.errors import InputError, MachineError, PolicyError
 from wattqueue.formats import source
-from wattqueue.formats._json import figure
+from wattqueue.formats.json_text import figure
 from wattqueue.formats.machine.file import read_machine
 from wattqueue.model.bounds import is_whole, number_of
 from wattqueue.model.power_sensor import PowerSensor

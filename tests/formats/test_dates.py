@@ -11,8 +11,8 @@ import pytest
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError
 from wattqueue.formats.epoch import date_words, parse_date, trace_epoch_s
-from wattqueue.formats.offsets import Repair
 from wattqueue.formats.series import read_steps
+from wattqueue.formats.times import Repair
 
 GERMAN = [f"2023-02-26T{h:02d}:00+01:00,{h}" for h in range(12)]
 

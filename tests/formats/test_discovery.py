@@ -11,7 +11,7 @@ import pytest
 
 import wattqueue as wq
 from wattqueue.errors import InputError
-from wattqueue.formats import registry, workloads
+from wattqueue.formats import read, workloads
 from wattqueue.formats.read import read_workload, recognised
 from wattqueue.formats.workload_format import LIKELY, NOT, POSSIBLE, SURE, WorkloadFile
 
@@ -42,8 +42,8 @@ DATA = "MINE\n0 2 60\n10 1 30\n"
 @pytest.fixture(autouse=True)
 def found_afresh() -> Iterator[None]:
     yield
-    registry.stock_formats.cache_clear()
-    registry.installed_formats.cache_clear()
+    read.stock_formats.cache_clear()
+    read.installed_formats.cache_clear()
     sys.modules.pop(f"{workloads.__name__}.mine", None)
 
 
@@ -61,7 +61,7 @@ def test_one_more_file_in_the_folder_is_one_more_format(tmp_path: Path, monkeypa
     put(folder / "mine.py", OWN)
     put(folder / "_helper.py", "raise RuntimeError")
     monkeypatch.setattr(workloads, "__path__", [*workloads.__path__, str(folder)])
-    registry.stock_formats.cache_clear()
+    read.stock_formats.cache_clear()
     assert recognised(WorkloadFile(data)).kind == "mine"
     assert read_workload(data).jobs.nodes.tolist() == [2, 1]
     with pytest.raises(InputError) as error:
@@ -76,7 +76,7 @@ def test_a_format_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyP
     put(info / "METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     put(info / "entry_points.txt", "[wattqueue.formats]\nmine = their_format:FORMAT\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry.installed_formats.cache_clear()
+    read.installed_formats.cache_clear()
     data = put(tmp_path / "data", DATA)
     assert read_workload(data).format == "mine"
     assert read_workload(data, kind="mine").format == "mine"
@@ -102,7 +102,7 @@ def test_a_file_without_a_format_is_refused_by_name(tmp_path: Path, text: str) -
 
 
 def test_every_stock_format_states_itself() -> None:
-    formats = registry.stock_formats()
+    formats = read.stock_formats()
     assert [form.kind.replace("-", "_") for form in formats] == [
         path.stem for path in sorted(Path(workloads.__path__[0]).glob("[a-z]*.py"))
     ]
@@ -113,7 +113,7 @@ def test_the_guide_lists_every_format() -> None:
     guide = (ROOT / "docs/guide/import.md").read_text(encoding="utf-8")
     table = guide.partition("| `--from` |")[2].partition("\n\n")[0]
     rows = [line.split("|")[1].strip(" `") for line in table.splitlines() if line.startswith("| `")]
-    assert sorted(rows) == sorted(form.kind for form in registry.stock_formats())
+    assert sorted(rows) == sorted(form.kind for form in read.stock_formats())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_guide_lists_every_format() -> None:
     ],
 )
 def test_how_certain_a_format_is(tmp_path: Path, text: str, kind: str, certain: int) -> None:
-    assert registry.find_format(kind).recognise(WorkloadFile(put(tmp_path / "a", text))) == certain
+    assert read.find_format(kind).recognise(WorkloadFile(put(tmp_path / "a", text))) == certain
 
 
 def test_a_run_names_the_file_that_states_its_format(tmp_path: Path) -> None:

@@ -39,10 +39,8 @@ from wattqueue.model.profiles import PowerProfiles
 from wattqueue.policy.policy import load_policy
 from wattqueue_studies.chips.chip_runs import read_chip_runs
 from wattqueue_studies.clustercockpit import read_node_series
-from wattqueue_studies.pmc.activity_table import read_activity
-from wattqueue_studies.pmc.mpstat import read_mpstat
-from wattqueue_studies.pmc.perf_stat import read_perf_stat
-from wattqueue_studies.pmc.readings import read_counters_csv
+from wattqueue_studies.pmc.activity import read_activity
+from wattqueue_studies.pmc.readings import read_counters_csv, read_mpstat, read_perf_stat
 
 MACHINE = Machine("m", (Partition("a", 8, frequencies_hz=(2.0e9, 1.5e9), idle_w=10, max_w=100),))
 SACCT = (

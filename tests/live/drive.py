@@ -28,7 +28,8 @@ from wattqueue.live.watts.lowering import AcceptedOvershoot
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 
 Kept = TypeVar("Kept")
 IDLE_W, MOST_W = 100.0, 300.0

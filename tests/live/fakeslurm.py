@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattqueue.live.cluster import (
+    NO_CONSTRAINTS,
     UNANSWERED,
     ChangeJob,
     ClusterError,
@@ -33,13 +34,13 @@ from wattqueue.live.cluster import (
     SetJobFrequency,
     SetPool,
     SetPriority,
+    SiteConstraints,
     Snapshot,
     StopJob,
     Write,
     apply_each,
 )
-from wattqueue.live.draining import FOREIGN
-from wattqueue.live.site import NOTHING, SiteConstraints
+from wattqueue.live.parking import FOREIGN
 
 DRAIN_REASON = "wattqueue: load target"
 HELD_BY: dict[str, HeldBy] = {
@@ -128,7 +129,7 @@ class FakeSlurm:
     last_id: int = 0
     last_priority: int = 4_000_000_000
     findings: Sequence[Finding] = ()
-    rules: SiteConstraints = NOTHING
+    rules: SiteConstraints = NO_CONSTRAINTS
     """What the site has settled."""
     name: str = "a fake Slurm"
     _rows: dict[int, Job] = field(default_factory=dict)

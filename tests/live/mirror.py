@@ -16,7 +16,7 @@ from wattqueue.live.state.memory import ReleasedJob
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
 from wattqueue.policy.capabilities import resolve
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.session import Session
 
 NODES = {"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}

@@ -16,7 +16,8 @@ from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.parts.runtime.recent_quantile import RecentQuantile
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 
 

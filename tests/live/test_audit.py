@@ -22,9 +22,8 @@ from wattqueue.live.cluster import ChangeJob, JobFields, JobKey
 from wattqueue.live.recordings.recording import Recorder
 from wattqueue.live.recordings.replay import replay
 from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
-from wattqueue.live.state.database import open_state
+from wattqueue.live.state.database import AUDIT, open_state
 from wattqueue.live.state.memory import ControllerState, Refused, ReleasedJob
-from wattqueue.live.state.tables import AUDIT
 from wattqueue.model.signals import Cap
 from wattqueue.store.database import open_database
 

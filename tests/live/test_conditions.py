@@ -16,12 +16,11 @@ from tests.live.test_live_targets import Stated
 from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.capfile import CapFile
-from wattqueue.live.files.file_stamp import stamp_of
+from wattqueue.live.files.reading import stamp_of
 from wattqueue.live.files.status import heartbeat_of
 from wattqueue.live.planner import Rules
-from wattqueue.live.reports.controller_log import ControllerLog
 from wattqueue.live.reports.metrics import LiveMetrics
-from wattqueue.live.reports.report import Report
+from wattqueue.live.reports.report import ControllerLog, Report
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap

@@ -44,7 +44,8 @@ from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.actions import Action
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.frequency.highest import Highest
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.round import NO_AGENT
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, Simulation, simulate

@@ -27,7 +27,8 @@ from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.watts.tracking import DEADBAND
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.in_flight import InFlight
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 
 IDLE_W = 100.0
 EVEN_S = 2.0

@@ -12,8 +12,9 @@ from tests.live.recordings import JOB_HEADER, Recorded
 from wattqueue.errors import InputError, MachineError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
-from wattqueue.live.files.home import home_of
+from wattqueue.live.files.reading import home_of
 from wattqueue.live.partitions import inspect_partitions
+from wattqueue.live.slurm.budget_checks import PARTITIONS, shared_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult
 from wattqueue.live.slurm.connect import connect
@@ -21,7 +22,6 @@ from wattqueue.live.slurm.examine_live import examine_live
 from wattqueue.live.slurm.guard import Guard, missing_watts
 from wattqueue.live.slurm.install import NodeWatts, changes, differences, install, script, uninstall
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.sharing import PARTITIONS, shared_partitions
 
 MACHINE = """
 name = "m"

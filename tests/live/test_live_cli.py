@@ -24,7 +24,7 @@ from tests.program import IMPORTED_FROM
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
-from wattqueue.live.files.secrets import read_secret
+from wattqueue.live.files.reading import read_secret
 from wattqueue.live.files.status import RunDir, compiling_since, read_status
 from wattqueue.live.reports.metrics import LiveMetrics, serve
 from wattqueue.live.reports.report import describe

@@ -16,11 +16,12 @@ from wattqueue.errors import PolicyError
 from wattqueue.live.cluster import ContinueJob, RequeueJob, StopJob
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.consent import CONSENT, SiteDefaults
+from wattqueue.live.node_power import NO_CONTROL, NOTHING_MORE
 from wattqueue.live.planner import Rules
 from wattqueue.live.recordings.replay import replay
-from wattqueue.live.reports.above_cap import NO_CONTROL, NOTHING_MORE
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 
 NODES = 8
 FULL_W, LOW_W = 800.0 + 4 * 200.0, 800.0 + 2 * 200.0

@@ -19,9 +19,8 @@ from tests.live.typical import Typical
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.capfile import CapFile
 from wattqueue.live.features.consent import SiteDefaults
-from wattqueue.live.reports.controller_log import ControllerLog
 from wattqueue.live.reports.metrics import LiveMetrics
-from wattqueue.live.reports.report import describe
+from wattqueue.live.reports.report import ControllerLog, describe
 from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.jobs import Jobs
@@ -29,7 +28,8 @@ from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.never_ran import reason_of
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import simulate
 
 BASE_W = 8 * 100.0

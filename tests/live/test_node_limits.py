@@ -26,7 +26,8 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action, SetDomainCaps, SetFrequency
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.domain_limits import BELOW_RANGE, OUT_OF_REACH
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 
 OTHER_W, LOW_W, HIGH_W = 60.0, 60.0, 140.0

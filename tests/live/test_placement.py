@@ -20,7 +20,8 @@ from wattqueue.model.signals import Cap
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.placement.benchmark import Benchmark
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 
 NODES = {"p1": ["n1", "n2", "n3", "n4"], "p2": ["m1", "m2", "m3", "m4"]}
 NAMES = (*NODES["p1"], *NODES["p2"])

@@ -30,7 +30,8 @@ from wattqueue.live.world import Layout
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 
 

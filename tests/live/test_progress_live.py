@@ -28,7 +28,7 @@ from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts import Asked, Prediction
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 MOST_W = 300.0
 STEP_S = 5.0

@@ -18,8 +18,7 @@ from wattqueue.live.cluster import ReleaseJob, Write
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.capfile import CapFile
 from wattqueue.live.files.lease import Lease, LeaseLostError, read_lease, replace_text
-from wattqueue.live.files.status import RunDir, read_beat
-from wattqueue.live.notify import notify
+from wattqueue.live.files.status import RunDir, notify, read_beat
 from wattqueue.live.planner import Rules
 from wattqueue.live.release import AT_WORK, FAILED, BestEffortLog, ReleaseSettings, read_settings, release_all
 from wattqueue.model.signals import Cap

@@ -15,7 +15,8 @@ from wattqueue.errors import InputError
 from wattqueue.live.planner import Rules
 from wattqueue.live.recordings.replay import replay
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 
 RULES = Rules(
     mode="control",

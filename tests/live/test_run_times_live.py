@@ -16,7 +16,8 @@ from wattqueue.kernels import codes
 from wattqueue.live.controller import Controller
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Asked, Correction, FinishedRuns
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import planned_after
 
 LIMIT_S = 3600.0

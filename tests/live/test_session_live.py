@@ -22,7 +22,8 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action, Requeue, StopNode, WakeNode
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.estimator.history_mean import HistoryMean
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import simulate
 

@@ -9,10 +9,9 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from wattqueue.live.cluster import JobKey
-from wattqueue.live.site import LimitUse, SiteConstraints
+from wattqueue.live.cluster import JobKey, LimitUse, SiteConstraints
 from wattqueue.live.slurm.associations import limits_of, parse_associations, parse_shares
-from wattqueue.live.slurm.job_facts import parse_facts
+from wattqueue.live.slurm.job_facts import parse_facts, parse_tres
 from wattqueue.live.slurm.multifactor import TIER, Factors, JobFactors, PartitionFactors, parse_partitions, weights_of
 from wattqueue.live.slurm.site import other_licences
 from wattqueue.live.slurm.sizing import Shape
@@ -24,7 +23,6 @@ from wattqueue.live.slurm.suitable import (
     parse_features,
     parse_reservations,
 )
-from wattqueue.live.slurm.tres import parse_tres
 from wattqueue.live.table import Stage
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition

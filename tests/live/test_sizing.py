@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattqueue.live.cluster import Job, JobKey
-from wattqueue.live.slurm.observe import with_size
-from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes, least_nodes_of, parse_gres
+from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes, least_nodes_of, parse_gres, with_size
 
 BIG = Shape(16, 2, 16, 32000, (("gpu", 4),))
 SMALL = Shape(8, 1, 8, 32000)

@@ -25,11 +25,9 @@ from wattqueue.live.cluster import (
     StopJob,
     Write,
 )
-from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.cluster import Frequencies, ReconfigurePool, ReservationPool, SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
-from wattqueue.live.slurm.frequencies import Frequencies
 from wattqueue.live.slurm.observe import SUBMITTED, parse_job
-from wattqueue.live.slurm.pool import ReconfigurePool, ReservationPool
 from wattqueue.live.slurm.writes import check, commands_of
 
 START = JobFields("p2", (2, 2), 300, ("m3", "m2"), 4000.0)

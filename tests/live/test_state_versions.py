@@ -28,10 +28,9 @@ from wattqueue.live.features.run_history import RunHistory
 from wattqueue.live.files.lease import Lease
 from wattqueue.live.restore import restorer_of
 from wattqueue.live.state.audit import open_log, rows_of, verify
-from wattqueue.live.state.database import STATE, open_state, upgrade_state
+from wattqueue.live.state.database import METADATA, STATE, open_state, upgrade_state
 from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.state.shared_lease import SharedLease
-from wattqueue.live.state.tables import METADATA
 from wattqueue.model.signals import Cap
 from wattqueue.store.backup import copies_of
 from wattqueue.store.database import open_database
@@ -75,7 +74,7 @@ def without(rows: set[tuple[tuple[str, object], ...]], *columns: str) -> set[tup
 
 
 def fits_the_code(engine: Engine) -> None:
-    """The tables are those of ``live.state.tables`` and of who adds to them, column by column."""
+    """The tables are those of ``live.state.database`` and of who adds to them, column by column."""
     seen = inspect(engine)
     for table in METADATA.tables.values():
         columns = {c["name"]: bool(c["nullable"]) for c in seen.get_columns(table.name)}

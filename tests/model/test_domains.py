@@ -25,10 +25,9 @@ def test_cores_share_the_domain_of_their_socket() -> None:
 def test_a_node_has_all_units_of_its_sockets() -> None:
     np.testing.assert_array_equal(MIXED.node_of_unit, [0] * 6 + [1] * 6 + [2, 2, 3, 3, 4, 5])
     np.testing.assert_array_equal(MIXED.node_start, [0, 6, 12, 14, 16, 17, 18])
-    np.testing.assert_array_equal(MIXED.node_of_domain, [0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
 
 
 def test_every_node_of_one_unit_is_a_domain() -> None:
     plain = Machine("plain", (Partition("batch", 4),))
-    for found in (plain.domain_of_unit, plain.node_of_unit, plain.node_of_domain):
+    for found in (plain.domain_of_unit, plain.node_of_unit):
         np.testing.assert_array_equal(found, np.arange(4))

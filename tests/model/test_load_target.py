@@ -52,16 +52,12 @@ def test_overlapping_targets_are_refused_and_adjacent_ones_are_not() -> None:
     assert refused.value.where == "load target 2"
 
 
-def test_a_target_below_idle_or_in_the_past_is_refused() -> None:
+def test_a_target_below_idle_is_refused() -> None:
     targets = LoadTargets.of(LoadTarget(0.0, 100.0, 500.0), LoadTarget(200.0, 300.0, 33.0, OF_MAXIMUM))
     with pytest.raises(MachineError) as low:
         targets.require_reachable(MACHINE, Cap.none())
     assert low.value.where == "load target 2"  # 33 % of 1,500 W is 495 W
     targets.take(slice(0, 1)).require_reachable(MACHINE, Cap.none())
-    targets.require_ahead(99.0)
-    with pytest.raises(InputError) as past:
-        targets.require_ahead(100.0)
-    assert past.value.where == "load target 1"
 
 
 def test_a_percentage_says_of_what() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from wattqueue.errors import PolicyError
 from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_csv
-from wattqueue.model.app_check import Consequence, Ladder
+from wattqueue.model.app_check import Consequence, Ladder, behind, without_claims
 from wattqueue.model.app_profiles import ear_profiles
-from wattqueue.model.app_record import behind, without_claims
 from wattqueue.model.ear import Signatures, at_frequency
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs

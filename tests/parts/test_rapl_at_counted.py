@@ -17,7 +17,8 @@ from wattqueue.parts.actions import Action
 from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.rapl_at_counted import RaplAtCounted
 from wattqueue.parts.estimator.unit_watts import UnitWatts
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.truth import NodeEvents, actual_power

@@ -28,7 +28,8 @@ from wattqueue.policy.capabilities import EVENT_BITS, DriverAbilities, require_c
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide, snapshot_of
 from wattqueue.policy.events import EventWatch
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.round import NO_AGENT, ROUND, Round, round_abilities
 from wattqueue.policy.session import InstantResult, Session, replay_instant
 from wattqueue.policy.view import View

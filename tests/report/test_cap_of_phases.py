@@ -12,7 +12,7 @@ from wattqueue.report.figures import power
 from wattqueue.report.run import About, RunData
 from wattqueue.report.run_page import lede, tiles
 from wattqueue.sim.engine import simulate
-from wattqueue.sim.phases import with_phases
+from wattqueue.sim.profiles import with_phases
 from wattqueue.whatif.run import run_cap
 
 

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.cases import by_hand, generated
-from wattqueue.report.dates import date_ticks
-from wattqueue.report.equal import equal_groups, equal_sentence
-from wattqueue.report.figure import axis_of_time
+from wattqueue.report.figure import axis_of_time, equal_groups, equal_sentence
 from wattqueue.report.figures import power, queue
+from wattqueue.report.plot.shared import date_ticks
 
 DAY = 86_400.0
 NOON = datetime(2023, 12, 30, 12, tzinfo=UTC).timestamp()

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from tests.model.test_steps import series
 from wattqueue.model.steps import Steps
-from wattqueue.report.steps import Bins
+from wattqueue.report.figure import Bins
 
 
 @given(series())

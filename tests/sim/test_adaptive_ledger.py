@@ -27,8 +27,9 @@ from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.policy import Policy, load_policy
-from wattqueue.policy.site_meter import LEAST_SHARE, PARTS_A_DAY
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
+from wattqueue.policy.sensors import LEAST_SHARE, PARTS_A_DAY
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.truth import NodeEvents, actual_power

@@ -23,8 +23,7 @@ from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.sim.phases import with_phases
-from wattqueue.sim.profiles import with_profiles
+from wattqueue.sim.profiles import with_phases, with_profiles
 
 JOBS = Jobs.build([0.0, 1.0], [1, 2], [5.0, 5.0], mean_power_w=[50.0, 60.0])
 MACHINE = plain_machine(2, 10.0, 100.0)

@@ -17,10 +17,9 @@ from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.task import Task
-from wattqueue.sim import phases
+from wattqueue.sim import profiles
 from wattqueue.sim.engine import simulate
-from wattqueue.sim.phases import has_phases, with_phases
-from wattqueue.sim.profiles import power_windows, with_profiles
+from wattqueue.sim.profiles import has_phases, power_windows, with_phases, with_profiles
 
 
 def test_a_phase_above_the_cap_by_hand() -> None:
@@ -59,7 +58,7 @@ def test_figures_are_those_of_the_exact_series_however_it_is_cut(seed: int, step
     exact = with_profiles(run)
     want = cap_figures(exact.power, machine, cap, begin, end)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(phases, "power_windows", lambda found, own: power_windows(found, own, steps=steps))
+        patch.setattr(profiles, "power_windows", lambda found, own: power_windows(found, own, steps=steps))
         found, kept = with_phases(run)
     assert kept[:4] == (pytest.approx(want[:4]) if want.cap_over_s is not None else want[:4])
     a, b = energies(found.power, machine, begin, end), energies(exact.power, machine, begin, end)

@@ -16,7 +16,8 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.ear import Ear
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import published_rows
 from wattqueue.sim.engine import Simulation
 from wattqueue.sim.truth import NodeEvents, actual_power

@@ -23,7 +23,7 @@ from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.sim.phases import with_phases
+from wattqueue.sim.profiles import with_phases
 from wattqueue.sim.replay import EARLIER, LATER, NOT_RUN, replay, replay_workload
 from wattqueue.workload.generated import generate
 

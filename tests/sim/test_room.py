@@ -17,9 +17,10 @@ from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Start
 from wattqueue.policy import build
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
-from wattqueue.sim import engine
+from wattqueue.sim import engine, outcome
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.truth import NodeEvents
 
@@ -104,7 +105,7 @@ def test_a_run_lets_go_of_all_but_its_result(name: str, monkeypatch: pytest.Monk
 
 def test_what_the_ledger_counted_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes times the watts of a node, where each job has its own figure and where all share one; NaN unless it ran."""
-    monkeypatch.setattr(engine, "_BLOCK", 7)
+    monkeypatch.setattr(outcome, "_BLOCK", 7)
     jobs = some_jobs(50)
     jobs.nodes[3] = 65  # wider than the machine
     for estimator, unit_w in (("oracle-max", np.array(jobs.max_power_w)), ("maximum", np.full(50, 400.0))):

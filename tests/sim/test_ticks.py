@@ -15,7 +15,7 @@ from wattqueue.model.profiles import PowerProfiles
 from wattqueue.parts.actions import SetDomainCaps, SetFrequency
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.sim.phases import has_phases
+from wattqueue.sim.profiles import has_phases
 
 PART = Partition("p", 1, frequencies_hz=(2e9, 1e9), max_w=200.0)
 """Time is 1 / speed; watts above idle fall with the square of the speed."""

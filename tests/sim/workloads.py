@@ -15,7 +15,8 @@ from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import CapScope, Machine, Partition
 from wattqueue.model.signals import Cap, RiseScale, Signals, capped
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import Run, Simulation
 from wattqueue.sim.truth import NodeEvents
 

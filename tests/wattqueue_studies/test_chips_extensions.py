@@ -14,13 +14,13 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.policy.policy import load_policy
+from wattqueue_studies.chips.chip_runs import chip_pair
 from wattqueue_studies.chips.devices import Devices
 from wattqueue_studies.chips.extensions import policies, sites
 from wattqueue_studies.chips.extensions.comparison import GENERATED, compare_extensions
 from wattqueue_studies.chips.extensions.joint import joint_figures
 from wattqueue_studies.chips.extensions.learning import node_figures
 from wattqueue_studies.chips.extensions.tables import document, tables
-from wattqueue_studies.chips.pairs import chip_pair
 from wattqueue_studies.clustercockpit import NodeSeries
 from wattqueue_studies.unit_telemetry import ONE_APPLICATION, learn_factors
 

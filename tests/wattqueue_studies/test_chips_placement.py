@@ -7,11 +7,10 @@ import pytest
 
 from tests.wattqueue_studies.test_chips_study import runs
 from wattqueue_studies.chips import budgets, limits
-from wattqueue_studies.chips.devices import LIMITED_TIME_EXPONENT, Devices, devices
-from wattqueue_studies.chips.pairs import chip_pair
+from wattqueue_studies.chips.chip_runs import chip_pair
+from wattqueue_studies.chips.devices import LIMITED_TIME_EXPONENT, LONGEST_S, SHORTEST_S, Devices, devices, draw_jobs
+from wattqueue_studies.chips.limits import simulate_devices
 from wattqueue_studies.chips.placement_tables import grouped, tables
-from wattqueue_studies.chips.simulations import simulate_devices
-from wattqueue_studies.chips.workload import LONGEST_S, SHORTEST_S, draw_jobs
 
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 

@@ -13,8 +13,14 @@ pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.formats.unit_factors import read_unit_factors
-from wattqueue_studies.chips.chip_runs import ChipRuns, read_chip_runs
-from wattqueue_studies.chips.pairs import ChipPair, chip_medians, chip_pair, measured_table
+from wattqueue_studies.chips.chip_runs import (
+    ChipPair,
+    ChipRuns,
+    chip_medians,
+    chip_pair,
+    measured_table,
+    read_chip_runs,
+)
 from wattqueue_studies.chips.ranks import SavingRow, rank_rows, reliability, saving_rows, spearman
 from wattqueue_studies.chips.study import ChipsStudy
 

@@ -25,14 +25,19 @@ from wattqueue_studies.demand_response.study import (
     announced_rules,
 )
 from wattqueue_studies.demand_response.trial import (
+    DAY_S,
+    HIGH_W,
+    MIXES,
     WITHOUT,
     SavingCase,
+    generate,
     greatest_rise,
+    machine_for,
     named,
     power_figures,
     saved_figures,
+    with_share,
 )
-from wattqueue_studies.demand_response.workload import DAY_S, HIGH_W, MIXES, generate, machine_for, with_share
 
 RUN = ("study", "demand-response")
 

@@ -11,8 +11,8 @@ from wattqueue.errors import InputError
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
 from wattqueue.policy.rows import find_row
 from wattqueue.report.document import Figures
-from wattqueue.workload.cirne import DAY_S, CirneModel
 from wattqueue_studies.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
+from wattqueue_studies.eamc.cirne import DAY_S, CirneModel
 from wattqueue_studies.eamc.study import BothBackfills, EamcStudy
 from wattqueue_studies.eamc.tables import TOLD
 from wattqueue_studies.eamc.workloads import CONSERVATIVE, Case, System, profiles_from, systems, tables_from, workload

@@ -9,7 +9,7 @@ from tests.wattqueue_studies.equal_work import equal_work
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
-from wattqueue.workload.cirne import DAY_S, CirneModel
+from wattqueue_studies.eamc.cirne import DAY_S, CirneModel
 from wattqueue_studies.eamc.extensions import (
     BASES,
     JUDGED,

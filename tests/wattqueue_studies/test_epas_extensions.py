@@ -11,7 +11,7 @@ pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.workload.miniapps import APPS
+from wattqueue.workload.lightesp import APPS
 from wattqueue_studies.epas.extensions import POLICIES, Extensions, measured
 from wattqueue_studies.epas.trial import paper_machine
 

@@ -13,7 +13,7 @@ pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.workload.miniapps import APPS
+from wattqueue.workload.lightesp import APPS
 from wattqueue_studies.epas.algorithm import growth, growth_table
 from wattqueue_studies.epas.study import EpasStudy
 from wattqueue_studies.epas.trial import BASE, CAPS_W, ORACLE, measured, paper_machine, policies

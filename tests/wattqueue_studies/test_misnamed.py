@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import InputError
-from wattqueue.sim.counters import CounterNoise
-from wattqueue.workload.cirne import DAY_S, CirneModel
-from wattqueue_studies.eamc.misnamed import CHECKED, MISNAMED, NAMED, NOISES, Misnamed, misname, misnamed
+from wattqueue_studies.eamc.cirne import DAY_S, CirneModel
+from wattqueue_studies.eamc.misnamed import CHECKED, MISNAMED, NAMED, NOISES, CounterNoise, Misnamed, misname, misnamed
 from wattqueue_studies.eamc.workloads import profiles_from, systems, tables_from, workload
 
 SMALL = CirneModel(jobs=120, span_s=0.2 * DAY_S)

@@ -32,7 +32,6 @@ from wattqueue_studies.powercap.cell import (
     window_cap,
 )
 from wattqueue_studies.powercap.frontier import DEVIATIONS, FAMILIES, MARGINS, RULES, Frontier, FrontierStudy
-from wattqueue_studies.powercap.pictures import pictures
 from wattqueue_studies.powercap.prepare import Prepared, WorkloadSelection, prepare, prepare_traces
 from wattqueue_studies.powercap.runs import (
     ALL,
@@ -46,6 +45,7 @@ from wattqueue_studies.powercap.runs import (
     samples_of,
 )
 from wattqueue_studies.powercap.study import TOLD, PowercapStudy, Runs, cells_of, claims, report
+from wattqueue_studies.powercap.tables import pictures
 
 MACHINE = Machine("m", (Partition("p", 10, idle_w=50.0, max_w=1000.0),), cap_scope="dynamic")
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from wattqueue.cli import _app
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue_studies.replay.trial import (
+from wattqueue_studies.replay.study import (
     OWN,
     PLACES,
     REPLAYS,
@@ -26,8 +26,8 @@ from wattqueue_studies.replay.trial import (
     estimates_of,
     machine,
 )
-from wattqueue_studies.variability.chips import draw_chips
 from wattqueue_studies.variability.codes import applications
+from wattqueue_studies.variability.physics import draw_chips
 
 SINGLE = [name for name, code in applications().items() if code.processes == 1]
 

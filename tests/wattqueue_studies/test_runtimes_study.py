@@ -18,8 +18,7 @@ from wattqueue_studies.cli.study import runtimes
 from wattqueue_studies.frame.claim import Verdict
 from wattqueue_studies.frame.samples import Samples
 from wattqueue_studies.runtimes.choice import EASY, Choice, settings
-from wattqueue_studies.runtimes.study import POLICIES, RecordedTrace, RunTimesStudy, judged
-from wattqueue_studies.runtimes.tables import harm_table
+from wattqueue_studies.runtimes.study import POLICIES, RecordedTrace, RunTimesStudy, harm_table, judged
 from wattqueue_studies.runtimes.trial import MACHINE, METRICS, TraceCase, cap_above_idle, halves
 
 WAITS = ("wait_s_mean", "wait_s_p95", "wait_s_p99", "wait_s_max")

@@ -29,14 +29,13 @@ from wattqueue_studies.demand_response import trial as demand_response
 from wattqueue_studies.epas.gains import gains_table, variants_table
 from wattqueue_studies.epas.trial import BASE, E_PAS, EspRun
 from wattqueue_studies.frame.claim import Claim, Verdict
-from wattqueue_studies.frame.never_ran import never_ran_rows, never_ran_tables
 from wattqueue_studies.frame.published import SampledClaim
-from wattqueue_studies.frame.samples import Samples, TrialFigures, sweep
+from wattqueue_studies.frame.samples import Samples, TrialFigures, never_ran_rows, never_ran_tables, sweep
 from wattqueue_studies.powercap import frontier as powercap_frontier
 from wattqueue_studies.powercap.frontier import FAMILIES, Frontier
 from wattqueue_studies.powercap.guarantee import RULES, Rule, judged, month_samples, month_table
 from wattqueue_studies.powercap.runs import ALL
-from wattqueue_studies.replay import trial as replay
+from wattqueue_studies.replay import study as replay
 from wattqueue_studies.runtimes.choice import EASY, Choice, settings
 from wattqueue_studies.variability import trial as variability
 from wattqueue_studies.variability.study import derived

@@ -10,17 +10,18 @@ import pytest
 
 from wattqueue.errors import InputError
 from wattqueue_studies.pmc.activity import ActivityTrace, activity_ratios
-from wattqueue_studies.pmc.counters import CounterTrace
 from wattqueue_studies.pmc.events import COMPONENTS, Microarchitecture, microarchitecture
 from wattqueue_studies.pmc.models import mape_percent
+from wattqueue_studies.pmc.readings import CounterTrace
 from wattqueue_studies.pmc.weights import TrainingSet
-from wattqueue_studies.variability.chips import Chips, draw_chips
 from wattqueue_studies.variability.codes import COUNTER_S, RUN_S, SAMPLE_S, activity, applications, kernels
 from wattqueue_studies.variability.physics import (
     LEAKAGE_W,
     LIMIT_W,
     UNCORE_W,
+    Chips,
     core_watts,
+    draw_chips,
     leakage_watts,
     socket_watts,
     true_watts,

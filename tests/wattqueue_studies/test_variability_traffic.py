@@ -14,9 +14,8 @@ from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.formats.workloads.cwm import read_cwm
 from wattqueue.model.jobs import Jobs
 from wattqueue_studies.cli.pmc import app
-from wattqueue_studies.variability.chips import Chips, draw_chips
 from wattqueue_studies.variability.codes import applications
-from wattqueue_studies.variability.physics import LIMIT_W
+from wattqueue_studies.variability.physics import LIMIT_W, Chips, draw_chips
 from wattqueue_studies.variability.traffic import unit_truth, with_sp_mz, with_watts
 
 ROWS = """job_id,submit_s,app,sockets,estimated_s

@@ -11,13 +11,14 @@ import pytest
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.machine import Machine
 from wattqueue.workload.generated import generate as by_call
-from wattqueue.workload.lightesp import CLASSES, generate
-from wattqueue.workload.miniapps import (
+from wattqueue.workload.lightesp import (
     APPS,
     BULL_HZ,
+    CLASSES,
     LULESH,
     MONTBLANC_HZ,
     exponent_that_admits,
+    generate,
     time_by_option,
     watts_by_option,
 )

@@ -16,10 +16,22 @@ from wattqueue.api.inputs import PathLike, of_arguments
 from wattqueue.api.run import RunResult, read_run
 from wattqueue.formats.pages import write_files, write_text
 from wattqueue.formats.results import results_frame
+from wattqueue.report import metric_table
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.groups import Member, grouped
-from wattqueue.report.compare.table import Comparison, flat, not_comparable, to_csv, to_json
+from wattqueue.report.compare.table import (
+    Comparison,
+    difference,
+    flat,
+    not_comparable,
+    notes,
+    says_nothing,
+    shown,
+    to_csv,
+    to_json,
+)
 from wattqueue.report.compare.table import compare as compare_groups
+from wattqueue.report.document import Document, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,10 +70,24 @@ class RunComparison:
         return Path(folder)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        from wattqueue.api.notebook import comparison_html
+        """Return what a notebook shows: one row per metric, one column per group, differences from the first.
 
-        return comparison_html(self)
+        Metrics are those of ``notebook.SHOWN``; ``frame`` has all of them.
+        """
+        from wattqueue.api.notebook import SHOWN, document_html
+
+        rows = []
+        for cells in self.comparison.rows:
+            if cells[0].metric in SHOWN and not says_nothing(cells):
+                what = metric_table.known(cells[0].metric)
+                values = [
+                    " ".join(filter(None, (shown(c), f"({difference(c)})" if difference(c) else ""))) for c in cells
+                ]
+                rows.append([what.label if what else cells[0].metric, *values])
+        heads = ["", *(group.label for group in self.comparison.groups)]
+        about = f"differences are from {self.comparison.groups[0].label}"
+        text: list[Table | str] = [Table(heads, rows), *notes(self.comparison)]
+        return document_html(Document(title="Comparison", eyebrow=about, text=text))
 
 
 @of_arguments

@@ -16,11 +16,13 @@ from numpy.typing import ArrayLike
 
 from wattqueue.api.inputs import PathLike, of_arguments, text
 from wattqueue.errors import InputError
-from wattqueue.formats.duration import duration_s
 from wattqueue.formats.table.job_table import table_frame, table_of_frame, write_table
+from wattqueue.formats.times import duration_s
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
+from wattqueue.report import words
+from wattqueue.report.document import Document, Table
 from wattqueue.runs.task import Task, task_workload, with_hashes
 from wattqueue.workload.generated import is_generated, refuse_unknown
 
@@ -39,6 +41,8 @@ class Frame(Protocol):
 
 JobsLike: TypeAlias = "JobTable | Jobs | Frame | pl.LazyFrame | PathLike"
 """What every function that takes jobs takes: a table, a frame with its columns, a path, or the call of a generator."""
+FIRST_ROWS = 5
+"""Rows that a notebook shows."""
 IN_MEMORY = "(in memory)"
 """Name of a workload that was made in Python: a run of it can be kept, but not repeated by ``wattqueue rerun``."""
 
@@ -109,9 +113,14 @@ class JobTable:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a sentence, and the first rows."""
-        from wattqueue.api.notebook import jobs_html
+        from wattqueue.api.notebook import document_html
 
-        return jobs_html(self)
+        lost = len(self.workload.unusable)
+        said = f"**{words.count(len(self), 'job')}**, {self.jobs.origin}"
+        said += f"; {words.count(lost, 'unusable row')} left out" if lost else ""
+        frame = self.frame.head(FIRST_ROWS)
+        rows = [[_value(v) for v in row] for row in frame.iter_rows()]
+        return document_html(Document(title=self.name, lede=f"{said}.", text=[Table(frame.columns, rows), *self.notes]))
 
 
 @of_arguments
@@ -213,3 +222,10 @@ def _table(task: Task) -> JobTable:
     """Read or generate the workload of a task, and record the hash of its file."""
     workload = task_workload(task)
     return JobTable(workload, with_hashes(task, {}))
+
+
+def _value(value: Any) -> str:
+    """Return a cell of a job table as text: six significant digits, empty for a gap."""
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)

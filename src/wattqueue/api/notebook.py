@@ -1,4 +1,4 @@
-"""HTML that notebooks show for results: a sentence, a picture, tables.
+"""HTML that notebooks show for the documents of results: a sentence, a picture, tables.
 
 Everything is inline and self-contained: no script, no style sheet, no request. Colours are those of the notebook's
 theme (see ``power_svg``). Labels, units and values come from the same functions as the HTML reports, so a figure
@@ -14,18 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
 
-from wattqueue.api.power_svg import power_svg
-from wattqueue.report import metric_table, run_page, words
+from wattqueue.report import metric_table
 from wattqueue.report.document import Document, Table
-from wattqueue.report.figures import power
 from wattqueue.report.html import Html, marked_up
-
-if TYPE_CHECKING:
-    from wattqueue.api.compare import RunComparison
-    from wattqueue.api.jobs import JobTable
-    from wattqueue.api.run import RunResult
 
 # Inline styles. Nothing sets a colour or background of its own: "inherit" and opacity follow any theme.
 FRAME = "max-width:760px;line-height:1.45;color:inherit"
@@ -51,66 +43,6 @@ SHOWN = (
 """Metrics that are shown at once; a fold holds the others."""
 QUIET = ("jobs_killed", "jobs_never_ran", "all_wait_s_mean")
 """Metrics that are shown at once only where they say something (``metric_table.says_nothing``)."""
-FIRST_ROWS = 5
-"""Rows of a job table that are shown."""
-
-
-def run_html(run: RunResult) -> str:
-    """Return a run: heading, sentence, power against the cap, metrics, remarks.
-
-    The picture is left out where neither trace nor machine state watts, as in the report.
-    """
-    data = run.data
-    picture = power_svg(power.figure(data)) if data.has_watts else ""
-    found = metric_table.rows(run.record.metrics)
-    zero = {name for name in QUIET if metric_table.says_nothing(name, run.record.metrics)}
-    main = [row for row in found if row.name in SHOWN and row.name not in zero]
-    more = [row for row in found if row not in main]
-    half = (len(main) + 1) // 2
-    columns = "".join(f'<div style="flex:1 1 320px">{_metrics(part)}</div>' for part in (main[:half], main[half:]))
-    fold = f'<details><summary style="{SOFT};cursor:pointer">All metrics</summary>{_metrics(more)}</details>'
-    return document_html(
-        Document(
-            title=run_page.title(data),
-            eyebrow=run_page.eyebrow(data),
-            lede=run_page.lede(data),
-            text=[
-                Html(picture),
-                Html(f'<div style="display:flex;flex-wrap:wrap;gap:0 24px;margin-top:6px">{columns}</div>'),
-                Html(fold if more else ""),
-                *(f"{count:,} × {what}" for what, count in run.notes.items()),
-            ],
-        )
-    )
-
-
-def jobs_html(jobs: JobTable) -> str:
-    """Return a workload: number of jobs, their origin, the first rows, remarks of its reader."""
-    lost = len(jobs.workload.unusable)
-    said = f"**{words.count(len(jobs), 'job')}**, {jobs.jobs.origin}"
-    said += f"; {words.count(lost, 'unusable row')} left out" if lost else ""
-    frame = jobs.frame.head(FIRST_ROWS)
-    rows = [[_value(v) for v in row] for row in frame.iter_rows()]
-    return document_html(Document(title=jobs.name, lede=f"{said}.", text=[Table(frame.columns, rows), *jobs.notes]))
-
-
-def comparison_html(found: RunComparison) -> str:
-    """Return a comparison: one row per metric, one column per group, differences from the first.
-
-    Metrics are those of ``SHOWN``; ``RunComparison.frame`` has all of them.
-    """
-    from wattqueue.report.compare.table import difference, notes, says_nothing, shown
-
-    comparison = found.comparison
-    rows = []
-    for cells in comparison.rows:
-        if cells[0].metric in SHOWN and not says_nothing(cells):
-            what = metric_table.known(cells[0].metric)
-            values = [" ".join(filter(None, (shown(c), f"({difference(c)})" if difference(c) else ""))) for c in cells]
-            rows.append([what.label if what else cells[0].metric, *values])
-    heads = ["", *(group.label for group in comparison.groups)]
-    about = f"differences are from {comparison.groups[0].label}"
-    return document_html(Document(title="Comparison", eyebrow=about, text=[Table(heads, rows), *notes(comparison)]))
 
 
 def document_html(shown: Document) -> str:
@@ -136,14 +68,7 @@ def _part(part: object) -> str:
     return part if isinstance(part, Html) else f'<p style="margin:8px 0 2px">{marked_up(str(part))}</p>'
 
 
-def _value(value: Any) -> str:
-    """Return a cell of a job table as text: six significant digits, empty for a gap."""
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)
-
-
-def _metrics(rows: Sequence[metric_table.MetricRow]) -> str:
+def metrics_html(rows: Sequence[metric_table.MetricRow]) -> str:
     """Return metrics as a table of label and value, with name and meaning as tooltip."""
     body = "".join(
         f'<tr title="{escape(row.name)}: {escape(row.meaning)}" style="background:none">'

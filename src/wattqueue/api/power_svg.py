@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import Floats
 from wattqueue.model.steps import Steps
 from wattqueue.report import words
-from wattqueue.report.figure import Figure
-from wattqueue.report.steps import Bins
+from wattqueue.report.figure import Bins, Figure
 
 WIDTH, HEIGHT = 720.0, 210.0
 """Size of the view box; a unit is a pixel where the cell is as wide."""

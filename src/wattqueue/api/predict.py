@@ -17,8 +17,7 @@ from wattqueue.api.jobs import job_table
 from wattqueue.evaluation.evaluation import Evaluation, evaluate_workload, evaluation_machine
 from wattqueue.evaluation.options import PredictOptions
 from wattqueue.formats.pages import write_text
-from wattqueue.formats.predictions import predictions_frame, write_evaluation
-from wattqueue.formats.results import results_frame
+from wattqueue.formats.results import predictions_frame, results_frame, write_evaluation
 
 if TYPE_CHECKING:
     import polars as pl

@@ -24,7 +24,10 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import marked
 from wattqueue.policy.rows import published_rows
-from wattqueue.report import run_page
+from wattqueue.report import metric_table, run_page
+from wattqueue.report.document import Document
+from wattqueue.report.figures import power
+from wattqueue.report.html import Html
 from wattqueue.report.load import of_record
 from wattqueue.report.run import RunData
 
@@ -139,10 +142,37 @@ class RunResult:
         return picture
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: a sentence, the power against the cap, the metrics."""
-        from wattqueue.api.notebook import run_html
+        """Return what a notebook shows: heading, sentence, power against the cap, metrics, remarks.
 
-        return run_html(self)
+        The picture is left out where neither trace nor machine state watts, as in the report.
+        """
+        from wattqueue.api.notebook import QUIET, SHOWN, SOFT, document_html, metrics_html
+        from wattqueue.api.power_svg import power_svg
+
+        data, metrics = self.data, self.record.metrics
+        picture = power_svg(power.figure(data)) if data.has_watts else ""
+        found = metric_table.rows(metrics)
+        zero = {name for name in QUIET if metric_table.says_nothing(name, metrics)}
+        main = [row for row in found if row.name in SHOWN and row.name not in zero]
+        more = [row for row in found if row not in main]
+        half = (len(main) + 1) // 2
+        columns = "".join(
+            f'<div style="flex:1 1 320px">{metrics_html(part)}</div>' for part in (main[:half], main[half:])
+        )
+        fold = f'<details><summary style="{SOFT};cursor:pointer">All metrics</summary>{metrics_html(more)}</details>'
+        return document_html(
+            Document(
+                title=run_page.title(data),
+                eyebrow=run_page.eyebrow(data),
+                lede=run_page.lede(data),
+                text=[
+                    Html(picture),
+                    Html(f'<div style="display:flex;flex-wrap:wrap;gap:0 24px;margin-top:6px">{columns}</div>'),
+                    Html(fold if more else ""),
+                    *(f"{count:,} × {what}" for what, count in self.notes.items()),
+                ],
+            )
+        )
 
 
 def read_run(folder: PathLike) -> RunResult:

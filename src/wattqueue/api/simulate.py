@@ -3,27 +3,31 @@
 Arguments become a ``Task``, the description of a run as text and numbers that ``run.toml`` records. What is given as an
 object (jobs, machine, policy, estimator, cap) goes beside it into ``runs.perform.load``, and is recorded as far as a
 file can hold it: machine and cap in full, jobs and parts that exist in memory only by name.
+
+``replay`` takes the schedule of a run or of a live recording once more, without a policy (``sim/replay.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from wattqueue.api.inputs import machine_arguments, of_options, text
 from wattqueue.api.jobs import job_table
 from wattqueue.api.run import RunResult
 from wattqueue.errors import InputError
-from wattqueue.formats.duration import duration_s
+from wattqueue.formats.times import duration_s
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Estimator
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import composed, find_row
-from wattqueue.runs.options import SimulateOptions
+from wattqueue.runs.options import ReplayOptions, SimulateOptions
 from wattqueue.runs.perform import load, perform, refuse_if_none_fits
 from wattqueue.runs.record import record
+from wattqueue.runs.replay import perform_replay, read_source, source_of, workload_of
 
 CAP_HINT = '"400kW", "70%", "none", the name of a CSV of time_s,cap_w, or a Cap'
 TARGETS_HINT = "the name of a CSV of start_s,end_s,limit,unit, or LoadTargets"
@@ -99,3 +103,34 @@ def recordable(value: Any) -> Any:
     if isinstance(value, (str, int, float)) or value is None:
         return value
     return f"python:{type(value).__name__}"
+
+
+@of_options(ReplayOptions)
+def replay(options: ReplayOptions) -> RunResult:
+    """Replay a recorded schedule: submissions and places as they were, no policy.
+
+    The figures are those of ``wattqueue replay``. A cap delays nothing: the metrics show its excess. Starts are
+    ``"places"`` (each job starts as early as its units are free) or ``"recorded"`` (start times are fixed too).
+
+    Raises:
+        WattQueueError: One line that says what is wrong, where, and how to correct it.
+
+    Example::
+
+        again = wq.replay("run", starts="recorded")
+        again.metrics["machine_energy_j"]
+    """
+    schedule, jobs, starts, cap = options.schedule, options.jobs, options.starts, options.cap
+    if isinstance(schedule, RunResult):
+        source = source_of(schedule.record)
+    else:
+        source = read_source(Path(text(schedule, "schedule", "a run, its folder, or a live recording")))
+    limit = cap if cap is None or isinstance(cap, Cap) else text(cap, "cap", CAP_HINT)
+    if jobs is None:
+        kept, notes = perform_replay(source, starts=starts, cap=limit)
+    elif isinstance(jobs, str):
+        kept, notes = perform_replay(source, jobs=workload_of(source, jobs), starts=starts, cap=limit, workload=jobs)
+    else:
+        table = job_table(jobs)
+        kept, notes = perform_replay(source, jobs=table.workload.jobs, starts=starts, cap=limit, workload=table.name)
+    return RunResult(kept, notes)

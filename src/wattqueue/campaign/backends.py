@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from wattqueue.campaign.cell import Cell
+from wattqueue.campaign.cell import Cell, program
 from wattqueue.campaign.interrupts import deferred
-from wattqueue.campaign.program import program
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.work import Done, perform
 from wattqueue.campaign.worker import Worker, WorkerDiedError

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wattqueue.campaign.backends import Backend
-from wattqueue.campaign.cell import Row
+from wattqueue.campaign.cell import Row, program
 from wattqueue.campaign.plan import CampaignPlan
-from wattqueue.campaign.program import program
 from wattqueue.campaign.result_store import ResultStore, open_result_store
 from wattqueue.campaign.run import Execution, Progress, complete, keys_of, waiting_indices
 from wattqueue.campaign.shared import Shared

@@ -20,13 +20,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.campaign.backends import Backend, Local, NumberedCells
-from wattqueue.campaign.cell import Cell
+from wattqueue.campaign.cell import Cell, program
 from wattqueue.campaign.file import SlurmTable
-from wattqueue.campaign.program import program
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.work import Done, WorkerReport, perform, report_worker
 from wattqueue.errors import CampaignError, InputError
-from wattqueue.formats.duration import duration_s
+from wattqueue.formats.times import duration_s
 from wattqueue.model.bounds import is_whole
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from wattqueue.campaign.task_cell import TaskCell
 from wattqueue.campaign.windows import Draw, Replayed, workloads_of
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.duration import duration_s
 from wattqueue.formats.machine.file import catalogue
 from wattqueue.formats.source import opened, sha256_of
+from wattqueue.formats.times import duration_s
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of

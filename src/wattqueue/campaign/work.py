@@ -12,8 +12,7 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 
-from wattqueue.campaign.cell import Cell, Row
-from wattqueue.campaign.program import program
+from wattqueue.campaign.cell import Cell, Row, program
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, WattQueueError
 from wattqueue.kernels.cache import CACHE_DIR

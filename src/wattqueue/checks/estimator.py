@@ -18,8 +18,7 @@ from typing import get_args
 
 import numpy as np
 
-from wattqueue.checks.bounded import bounded
-from wattqueue.checks.common import copied, fail, no_jobs, pickled
+from wattqueue.checks.common import bounded, copied, fail, no_jobs, pickled
 from wattqueue.checks.in_a_run import run_in_place
 from wattqueue.checks.leak import CUTS, find_leak
 from wattqueue.checks.samples import among_more_jobs, sample_jobs, sample_machine

@@ -34,7 +34,8 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.policy.capabilities import EVENT_BITS, GREEDY, resolve
 from wattqueue.policy.interfaces import method_of, stated
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation
 from wattqueue.sim.truth import NodeEvents, actual_power

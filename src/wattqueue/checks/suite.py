@@ -1,16 +1,23 @@
-"""Every check of every axis: ``check_part("order", MyOrder)``.
+"""Every check of every axis (``check_part("order", MyOrder)``), and names of methods that are most likely misspelt.
 
 Which module serves an axis follows from when its parts are called: ``estimator`` and ``runtime`` walk a trace,
 ``static`` calls a part once before a run, ``in_a_run`` puts a probe into a simulation. An order that
 re-ranks gets the last two.
+
+Methods whose name is nearly one of the interfaces' names: most likely misspelt, and then never called.
+
+Interfaces are structural (``parts/contracts.py``): a class is a part because of its methods' names. A class with
+``predct`` is therefore no part at all, and an order with ``rerrank`` is one that is never re-ranked; neither is an
+error anywhere. ``misspelt`` finds such names by similarity. Names with a leading underscore are a class's own business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import Any
 
-from wattqueue.checks.bounded import bounded
-from wattqueue.checks.common import Check, Make
+from wattqueue.checks.common import Check, Make, bounded
 from wattqueue.checks.estimator import estimator_checks
 from wattqueue.checks.in_a_run import run_checks
 from wattqueue.checks.runtime import runtime_checks
@@ -19,7 +26,7 @@ from wattqueue.checks.static import static_checks
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.policy.interfaces import AXES, method_of
+from wattqueue.policy.interfaces import AXES, METHODS, axes_of, method_of
 
 
 def checks_of(axis: str, make: Make, seed: int = 0) -> Iterator[tuple[str, Check]]:
@@ -58,3 +65,41 @@ def check_part(axis: str, make: Make, jobs: Jobs | None = None, machine: Machine
     """
     for _, check in checks_of(axis, make):
         check(make, jobs or sample_jobs(), machine or sample_machine())
+
+
+CLOSE = 0.75
+"""Similarity from which a name counts as misspelt in a class that is no part."""
+CLOSE_IN_A_PART = 0.85
+"""The same in a class that is a part: its other methods may have any name, so only slips of one letter count."""
+
+
+def misspelt(found: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield (name, method that it resembles) of each public method that is nearly an interface's.
+
+    A class that is a part is compared with the further methods of its axes only.
+    """
+    axes = axes_of(found)
+    names = [name for axis in axes or METHODS for name in METHODS[axis] if method_of(found, name) is None]
+    known = {name for methods in METHODS.values() for name in methods}
+    least = CLOSE_IN_A_PART if axes else CLOSE
+    for name in _public_methods(found):
+        if name in known:
+            continue
+        ratio, meant = max(((_similarity(name, other), other) for other in names), default=(0.0, ""))
+        if ratio >= least:
+            yield name, meant
+
+
+def _similarity(name: str, other: str) -> float:
+    """Return the similarity of two names, 1 for names that differ in case and underscores only."""
+    one, two = (text.replace("_", "").lower() for text in (name, other))
+    return SequenceMatcher(None, one, two).ratio()
+
+
+def _public_methods(found: type[Any]) -> list[str]:
+    """Return the names of public methods that a class or its bases define in Python, without those of object."""
+    return [
+        name
+        for name in dir(found)
+        if not name.startswith("_") and method_of(found, name) is not None and name not in vars(object)
+    ]

@@ -110,11 +110,11 @@ def _require_parts(text: str, found: int) -> None:
 
 
 def _misspelt(found: type[Any]) -> Iterator[tuple[str, str]]:
-    """Yield methods whose names are nearly those of the interfaces (``checks.names``).
+    """Yield methods whose names are nearly those of the interfaces (``checks.suite``).
 
     Each as (name that the class has, name of the interface that is probably meant).
     """
-    from wattqueue.checks.names import misspelt
+    from wattqueue.checks.suite import misspelt
 
     yield from misspelt(found)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wattqueue.errors import InputError
-from wattqueue.formats.duration import duration_s
+from wattqueue.formats.times import duration_s
 
 if TYPE_CHECKING:
     from wattqueue.formats.workload import Workload
@@ -59,7 +59,7 @@ def run(
     alone), attributed (it shared them, or it is unknown) or modelled.
     """
     from wattqueue.formats.atomic_write import written
-    from wattqueue.formats.machine.node_watts import parse_node_watts
+    from wattqueue.formats.machine.file import parse_node_watts
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.formats.source import exists
     from wattqueue.formats.unusable import write_unusable

@@ -261,7 +261,7 @@ def status(
     from rich.table import Table
 
     from wattqueue.live.config import load_config
-    from wattqueue.live.files.own_files import as_written
+    from wattqueue.live.files.reading import as_written
     from wattqueue.live.files.status import STATUS, compiling_since, heartbeat_of, read_status
 
     settings = load_config(config)
@@ -373,7 +373,7 @@ def audit(
     """Every write to Slurm with who, why, before and after."""
     from wattqueue.errors import OutputError
     from wattqueue.live.config import load_config
-    from wattqueue.live.files.secrets import read_secret
+    from wattqueue.live.files.reading import read_secret
     from wattqueue.live.files.status import HEAD
     from wattqueue.live.state.audit import open_log, rows_of
     from wattqueue.live.state.audit import verify as check

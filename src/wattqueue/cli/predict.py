@@ -20,7 +20,7 @@ import typer
 
 from wattqueue.errors import OutputError
 from wattqueue.evaluation.options import PredictOptions
-from wattqueue.formats.duration import duration_s
+from wattqueue.formats.times import duration_s
 from wattqueue.options import about
 from wattqueue.verbs import OUT, Printed, verb_of
 
@@ -52,8 +52,8 @@ def eval_(options: PredictVerb) -> None:
     """
     from wattqueue.evaluation.evaluation import evaluate_workload, evaluation_machine
     from wattqueue.formats.atomic_write import written
-    from wattqueue.formats.predictions import write_evaluation
     from wattqueue.formats.read import ReadOptions, read_workload
+    from wattqueue.formats.results import write_evaluation
     from wattqueue.report.document import UNBROKEN
 
     out, jobs = options.out, Path(str(options.jobs))

@@ -16,8 +16,7 @@ from wattqueue.checks.leak import find_leak
 from wattqueue.errors import InputError, one_of
 from wattqueue.evaluation.evaluate import Clock, Evaluated, evaluate_all, maker
 from wattqueue.evaluation.page import document
-from wattqueue.formats.machine.file import load_machine
-from wattqueue.formats.machine.node_watts import parse_node_watts
+from wattqueue.formats.machine.file import load_machine, parse_node_watts
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, plain_machine

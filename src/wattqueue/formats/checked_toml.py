@@ -1,19 +1,29 @@
-"""Read a TOML file into a pydantic model: one reader for every file whose tables are such models.
+"""Read a TOML file into a pydantic model: one reader for every file whose tables are such models, findings in words.
 
 A misspelt key is an error with the nearest known key, never a default in silence.
+
+The first finding of pydantic in a TOML file, in words, with a hint.
+
+pydantic lists all findings in its own terms. A user corrects one at a time, and an unknown key explains a missing
+one, so the first finding is reported, unknown keys before all others.
+
+Used by ``checked_toml``, by the reader of machines, which has errors of its own kind, and for messages of agents.
+The caller raises the error, since it knows the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from wattqueue.errors import InputError
-from wattqueue.formats.schema import Place, first_finding
+from wattqueue.errors import InputError, nearest
 from wattqueue.formats.toml import read_toml
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -58,3 +68,26 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for a in get_args(annotation) if (found := _model_in(a)) is not None), None)
+
+
+Place = tuple[int | str, ...]
+
+
+def first_finding(error: ValidationError, known: Callable[[Place], Sequence[str]]) -> tuple[str, str]:
+    """Return what is wrong, and the hint.
+
+    ``known`` returns the keys that may stand in the table of a place; the nearest one is suggested for a misspelt
+    key. Places are written as people count: ``partitions[1]`` is the first partition. Values are shown in at most
+    40 letters.
+    """
+    found = error.errors(include_url=False)
+    first = next((f for f in found if f["type"] == "extra_forbidden"), found[0])
+    place = "".join(f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
+    if first["type"] == "extra_forbidden":
+        keys = known(first["loc"])
+        return f"unknown key {place}", nearest(str(first["loc"][-1]), keys).rstrip() or f"known: {', '.join(keys)}"
+    if first["type"] == "missing":
+        return f"no {place}", "add the key"
+    problem = first["msg"].removeprefix("Value error, ")
+    problem = problem[:1].lower() + problem[1:]
+    return (f"{place} = {repr(first['input'])[:40]}: {problem}" if place else problem), "correct the value"

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError, nearest
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.csv_records import NUMBER, first_comments, records
-from wattqueue.formats.offsets import Repair, repair_offset
 from wattqueue.formats.source import refuse_long_lines, shown
+from wattqueue.formats.times import Repair, repair_offset
 from wattqueue.model.bounds import SIGNAL, TIME_S, Bound
 from wattqueue.model.jobs import Floats
 

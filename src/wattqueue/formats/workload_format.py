@@ -5,7 +5,7 @@ A format is one Python file with a constant ``FORMAT``::
     FORMAT = WorkloadFormat("mine", "My site's table", recognise, read)
 
 ``recognise`` looks at the beginning of a file (``WorkloadFile``) and says how certain it is that the file has this
-format; ``read`` returns its ``Workload``. ``formats.registry`` finds the file; no list is extended.
+format; ``read`` returns its ``Workload``. ``formats.read`` finds the file; no list is extended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from wattqueue.formats._json import load_json
+from wattqueue.formats.json_text import load_json
 from wattqueue.formats.source import opened
 from wattqueue.formats.workload import Workload
 

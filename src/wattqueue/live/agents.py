@@ -22,11 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from wattqueue.errors import InputError
 from wattqueue.formats import bounded
 from wattqueue.formats.bounded import Instant, Number, Serial, Setting, Watts
-from wattqueue.formats.checked_toml import Section
-from wattqueue.formats.schema import first_finding
+from wattqueue.formats.checked_toml import Section, first_finding
 from wattqueue.live.entry_points import live_extension
 from wattqueue.live.files.lease import AHEAD_S
-from wattqueue.live.files.secrets import HINT, is_loopback
+from wattqueue.live.files.reading import HINT, is_loopback
 from wattqueue.live.telemetry.base import PowerSample, Reading
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]

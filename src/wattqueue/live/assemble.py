@@ -47,15 +47,14 @@ from wattqueue.live.features.node_limits import agents_extension, limits_of
 from wattqueue.live.features.run_history import RunHistory
 from wattqueue.live.features.target_file import TargetFile
 from wattqueue.live.features.teaching import Teacher, teacher_extension
-from wattqueue.live.files.secrets import read_secret
-from wattqueue.live.files.status import HEAD, RunDir
+from wattqueue.live.files.reading import read_secret
+from wattqueue.live.files.status import HEAD, RunDir, notify
 from wattqueue.live.managed import managed_machine, shared_nodes
-from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recordings.recording import Recorder, recorder_extension
-from wattqueue.live.reports.controller_log import ControllerLog
 from wattqueue.live.reports.metrics import LiveMetrics, serve
+from wattqueue.live.reports.report import ControllerLog
 from wattqueue.live.reports.why_file import WhyFile, why_extension
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
@@ -75,7 +74,7 @@ from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale
 from wattqueue.policy.interfaces import stated
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 
 def sources_of(config: LiveConfig) -> list[TelemetrySource]:

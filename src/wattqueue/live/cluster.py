@@ -24,7 +24,6 @@ from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from wattqueue.errors import WattQueueError
-from wattqueue.live.site import NOTHING, SiteConstraints
 
 State = Literal["pending", "starting", "running", "stopped", "suspended", "busy", "completing", "ended"]
 """``stopped``: does no work, keeps its nodes, and its watts can be changed. ``suspended``: does no work, and the
@@ -181,6 +180,46 @@ class Pool(NamedTuple):
         return self.total - self.reserved + self.uncounted
 
 
+class LimitUse(NamedTuple):
+    """What a job takes of one limit while it runs."""
+
+    limit: str
+    amount: float
+
+
+@dataclass(frozen=True, eq=False)
+class SiteConstraints:
+    """What a site has settled beside the power budget, at the time of one snapshot.
+
+    A driver fills it from what the resource manager states; one that knows nothing leaves it empty.
+    """
+
+    priority: Mapping[JobKey, Mapping[str, float]] = field(default_factory=dict)
+    """Priority of waiting jobs by partition, as the resource manager would compute it if nobody held them. The same
+    object as in the snapshot before while nothing changed."""
+    barred: Mapping[JobKey, str] = field(default_factory=dict)
+    """Waiting jobs that cannot start now whatever else runs, and why."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """The most that all jobs which claim a limit may take together, by the limit's name."""
+    claims: Mapping[JobKey, tuple[LimitUse, ...]] = field(default_factory=dict)
+    """What each job, running or waiting, takes of these limits."""
+    nodes: Mapping[JobKey, frozenset[str]] = field(default_factory=dict)
+    """Nodes that may serve a waiting job, where not all of its partitions' may. Equal sets are one object."""
+    reserved: Mapping[JobKey, frozenset[str]] = field(default_factory=dict)
+    """Nodes that are set aside for a group of jobs, for each waiting job of the group: nobody else can use them."""
+    problems: tuple[str, ...] = ()
+    """What could not be read, for the status."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing restricts any job."""
+        return not (self.barred or self.limits or self.nodes or self.reserved)
+
+
+NO_CONSTRAINTS = SiteConstraints()
+"""A site that has settled nothing."""
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """A cluster at ``taken_s`` (seconds since the epoch). ``pool`` is None where watts are not counted.
@@ -200,7 +239,7 @@ class Snapshot:
     """Frequency in kHz that the steps of a job are told to use, by job name; of jobs that are gone, too."""
     problems: tuple[str, ...] = ()
     """What beside the lists could not be read, for the status."""
-    site: SiteConstraints = NOTHING
+    site: SiteConstraints = NO_CONSTRAINTS
     """Priorities, limits, reservations and other constraints that the site has settled."""
 
     @cached_property

@@ -6,7 +6,7 @@ the working directory is; ``machine`` and ``cap`` may be names instead of files,
 a file exists.
 
 Secrets (tokens, the audit key) are never in this file. It names files that hold them, which their owner alone may read
-(``live.files.secrets``). The configuration itself can therefore be readable by everybody, and shown in a bug report.
+(``live.files.reading``). The configuration itself can therefore be readable by everybody, and shown in a bug report.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from wattqueue.live.agents import BrokerSection
 from wattqueue.live.entry_points import live_extension
 from wattqueue.live.features.capfile import names_file
 from wattqueue.live.features.consent import SiteDefaults
-from wattqueue.live.files.home import home_of
-from wattqueue.live.files.secrets import HINT, is_loopback
+from wattqueue.live.files.reading import HINT, home_of, is_loopback
 from wattqueue.live.watts.lowering import parse_overshoot
 from wattqueue.model.app_check import Ladder
 

@@ -39,12 +39,10 @@ from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.build import check_prediction
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, require_carried_out, resolve
 from wattqueue.policy.decide import PolicySnapshot
-from wattqueue.policy.domain_limits import DomainLimits
-from wattqueue.policy.domain_power import DomainReadings
+from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
 from wattqueue.policy.events import EventWatch
 from wattqueue.policy.interfaces import stated
-from wattqueue.policy.policy import Policy
-from wattqueue.policy.registry import part_name
+from wattqueue.policy.registry import Policy, part_name
 from wattqueue.policy.round import NOBODY, ROUND, Round, round_abilities
 from wattqueue.policy.session import InstantResult, Session, replay_instant
 

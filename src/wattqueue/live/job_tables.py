@@ -25,7 +25,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import SITE_PRIORITY, Entries, Frequency, Prediction
 from wattqueue.policy.build import Window
-from wattqueue.policy.consented import consented_windows
+from wattqueue.policy.consent_windows import consented_windows
 from wattqueue.policy.decide import RunningJobs
 
 SitePriority = Mapping[JobKey, Mapping[str, float]]

@@ -1,29 +1,41 @@
-"""Set jobs aside that wait and can start under no limit to come (rule 19 of docs/semantics.md).
+"""Find jobs that cannot start, and say so: under no limit to come (rule 19), or on no nodes of the resource manager.
 
-Such a job holds no head of the queue and no reservation: it is left out of what the policy decides about. It stays held
-in Slurm, and the status, ``live why``, the log and the metrics name it with the reason. What each job needs is computed
-when the queue changes, by the simulator's kernel (``kernels/progress.py``); each round compares it with the highest
-limit to come, so that a cap that rises, or nodes that are switched off, bring a job back and nothing has to be stored.
+A job that can start under no limit to come holds no head of the queue and no reservation: it is left out of what the
+policy decides about. It stays held in Slurm, and the status, ``live why``, the log and the metrics name it with the
+reason. What each job needs is computed when the queue changes, by the simulator's kernel (``kernels/progress.py``);
+each round compares it with the highest limit to come, so that a cap that rises, or nodes that are switched off, bring a
+job back and nothing has to be stored.
+
+A job that no nodes could serve is mostly refused by job_submit.lua at its submission. What that does not examine
+(features, ``--tmp``, nodes that were changed since) is found at a start: the resource manager then holds the job
+itself. It is tried again less and less often, in case nodes are added. After ``STUCK_AFTER`` times ``live why`` says
+that it is impossible, and so does the job's comment where its owner wrote none: an operator of Slurm may change no
+other text that users see. The job is held by the controller then, since Slurm releases a job that it holds itself at
+any change of it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels.actions import least_of_jobs
+from wattqueue.live.cluster import Job, JobKey, Snapshot
+from wattqueue.live.goal import JobGoal
 from wattqueue.live.job_tables import PendingJobs
+from wattqueue.live.reports.why import impossible_text
+from wattqueue.live.state.memory import STUCK_AFTER, ControllerState, Refused
 from wattqueue.model.machine import Machine
 from wattqueue.model.never_ran import reason_of
 from wattqueue.model.schedule import Reason
 from wattqueue.policy.build import PassSettings, build_view
 from wattqueue.policy.capabilities import Capabilities
-from wattqueue.policy.site_meter import LICENSED_SHARE
+from wattqueue.policy.sensors import LICENSED_SHARE
 
 Needs = NDArray[np.int64]
 """Microwatts of each job (``least_of_jobs``): at least, without a margin, the margin, at least in a target. (n, 4)."""
@@ -84,3 +96,45 @@ class NeverStarting:
             least_of_jobs(view, least, np.arange(len(pending.jobs), dtype=np.int32), found)
             self._of = pending, found
         return self._of[1]
+
+
+OURS = "wattqueue: impossible"
+"""Begin of the message to an owner."""
+BY_SLURM = "held by Slurm itself: "
+"""Begin of the reason of a refusal, before what Slurm says. It is kept: the controller may hold the job since then."""
+
+
+def why_held(row: Job) -> str:
+    """Return the reason of the refusal of a job that was released and is held again."""
+    return f"{BY_SLURM if row.held_by == 'manager' else 'held again: '}{row.reason}"
+
+
+def is_impossible(row: Job, refused: Refused | None) -> bool:
+    """Whether the resource manager held a job itself after each of so many starts."""
+    if refused is None or refused.times < STUCK_AFTER or not refused.reason.startswith(BY_SLURM):
+        return False
+    return row.held_by in ("manager", "operator")  # neither released again, nor held since for another reason
+
+
+@dataclass
+class Owners:
+    """Writes messages to the owners of impossible jobs, after each refusal once."""
+
+    memory: ControllerState
+    _sent: dict[JobKey, int] = field(default_factory=dict)
+    """Number of refusals of which each owner got a message; a write that failed is tried again after the next one."""
+
+    def goals(self, snapshot: Snapshot) -> list[JobGoal]:
+        """Return the messages that owners of jobs in a snapshot are to get now."""
+        refused, out = self.memory.refused, []
+        self._sent = {key: times for key, times in self._sent.items() if key in refused}
+        for key, one in refused.items():
+            row, details = snapshot.by_key.get(key), snapshot.details.get(key)
+            if row is None or not is_impossible(row, one) or self._sent.get(key) == one.times:
+                continue
+            self._sent[key] = one.times
+            if details is not None and (not details.comment or details.comment.startswith(OURS)):
+                reason = one.reason.removeprefix(BY_SLURM)
+                text = f"wattqueue: {impossible_text(one.times, reason)}"
+                out.append(JobGoal(key, held=True, comment=text, why=f"refused {one.times} times: {reason}"))
+        return out

@@ -35,7 +35,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.interfaces import stated
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 Naming = Literal["auto", "always", "never"]
 """Whether starts name their nodes: where the policy tells nodes apart, all of them, or none."""

@@ -38,17 +38,15 @@ from numpy.typing import NDArray
 from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import UNANSWERED, Job, JobKey, Node, Snapshot
 from wattqueue.live.decision import Announced, Decider, Decision
-from wattqueue.live.draining import Draining
 from wattqueue.live.frequency_changes import FrequencyChanges
 from wattqueue.live.goal import Goal
-from wattqueue.live.impossible import Owners
 from wattqueue.live.job_tables import PendingJobs, SitePriority
 from wattqueue.live.moldable import node_range
-from wattqueue.live.never_starts import NeverStarting
-from wattqueue.live.parking import Parking
+from wattqueue.live.never_starts import NeverStarting, Owners
+from wattqueue.live.node_power import AboveCap
+from wattqueue.live.parking import Draining, Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.reports.above_cap import AboveCap
 from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.run_times import EndedRun
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
@@ -64,7 +62,7 @@ from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 FIRST_BACKOFF_S = 30.0
 """Back-off after the first refusal: about two scheduling periods of Slurm; doubles with each further refusal."""

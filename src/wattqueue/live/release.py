@@ -53,8 +53,8 @@ from wattqueue.live.cluster import (
     Write,
     apply_each,
 )
-from wattqueue.live.files.home import home_of
 from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
+from wattqueue.live.files.reading import home_of
 from wattqueue.live.files.status import read_beat
 from wattqueue.live.files.withheld import compared
 from wattqueue.live.table import NEEDS_CONTROLLER, user_holds

@@ -1,7 +1,6 @@
-"""What a site has settled beside the power budget: priorities of jobs, limits of groups, nodes that may serve a job.
+"""Admit jobs beside what a site has settled: limits of groups, nodes that may serve a job (``SiteConstraints``).
 
-A driver fills :class:`SiteConstraints` from what the resource manager states (``live/slurm/site.py``); a driver that
-knows nothing leaves it empty. The planner asks two questions with it:
+The planner asks two questions:
 
 * ``barred``, before the policy decides: which waiting jobs cannot start now, and why. The policy does not see
   them in this round, so that they take neither nodes nor watts from others;
@@ -14,49 +13,9 @@ manager itself, and learned from the reason that it shows (``stages.classify``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
 
-if TYPE_CHECKING:
-    from wattqueue.live.cluster import Job, JobKey
-
-
-class LimitUse(NamedTuple):
-    """What a job takes of one limit while it runs."""
-
-    limit: str
-    amount: float
-
-
-@dataclass(frozen=True, eq=False)
-class SiteConstraints:
-    """What a site has settled, at the time of one snapshot."""
-
-    priority: Mapping[JobKey, Mapping[str, float]] = field(default_factory=dict)
-    """Priority of waiting jobs by partition, as the resource manager would compute it if nobody held them. The same
-    object as in the snapshot before while nothing changed."""
-    barred: Mapping[JobKey, str] = field(default_factory=dict)
-    """Waiting jobs that cannot start now whatever else runs, and why."""
-    limits: Mapping[str, float] = field(default_factory=dict)
-    """The most that all jobs which claim a limit may take together, by the limit's name."""
-    claims: Mapping[JobKey, tuple[LimitUse, ...]] = field(default_factory=dict)
-    """What each job, running or waiting, takes of these limits."""
-    nodes: Mapping[JobKey, frozenset[str]] = field(default_factory=dict)
-    """Nodes that may serve a waiting job, where not all of its partitions' may. Equal sets are one object."""
-    reserved: Mapping[JobKey, frozenset[str]] = field(default_factory=dict)
-    """Nodes that are set aside for a group of jobs, for each waiting job of the group: nobody else can use them."""
-    problems: tuple[str, ...] = ()
-    """What could not be read, for the status."""
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing restricts any job."""
-        return not (self.barred or self.limits or self.nodes or self.reserved)
-
-
-NOTHING = SiteConstraints()
-"""A site that has settled nothing."""
+from wattqueue.live.cluster import Job, JobKey, SiteConstraints
 
 
 class Admission:

@@ -26,7 +26,7 @@ from wattqueue.kernels import codes
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Pool, Snapshot
 from wattqueue.live.decision import Decider
 from wattqueue.live.features.ledger_meter import LedgerMeter, ledger_extension
-from wattqueue.live.notify import notify
+from wattqueue.live.files.status import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob
@@ -42,7 +42,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 PATIENCE_S = 1.0
 """A pass that is compiled already is loaded within this time; a longer wait is announced."""

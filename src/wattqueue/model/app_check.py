@@ -6,11 +6,14 @@ gives for its claimed application there (``judge``). If it does not, it gets the
 there are within a window (``Ladder``). The control ``parts/controls/app_check.py`` calls these functions.
 
 Reference: paper 1, section 3.4.
+
+Users' records of false claims are applied to their next jobs (``without_choice``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model.ear import Coefficients, Signatures, project
+from wattqueue.model.jobs import Jobs, Labels
 
 Floats = NDArray[np.float64]
 
@@ -144,3 +148,21 @@ def better_frequency(measured: Signatures, coefficients: Coefficients, now_hz: f
         return now_hz
     cost = (energy / energy[usable].min()) ** 2 + t_weight * (time / time[usable].min()) ** 2
     return float(seen.frequency_hz[int(np.argmin(np.where(usable, cost, np.inf)))])
+
+
+def without_claims(jobs: Jobs, record: Mapping[str, Consequence]) -> Jobs:
+    """Return the jobs with the claims of users at ``NO_CHOICE`` removed: they are predicted and run as first runs."""
+    without = without_choice(record)
+    barred = np.array([*(name in without for name in jobs.user.names), False])
+    codes = np.where(barred[jobs.user.codes], -1, jobs.app.codes).astype(np.int32)
+    return replace(jobs, app=Labels(codes, jobs.app.names))
+
+
+def without_choice(record: Mapping[str, Consequence]) -> frozenset[str]:
+    """Return the users whose claims are ignored."""
+    return frozenset(user for user, what in record.items() if what >= Consequence.NO_CHOICE)
+
+
+def behind(record: Mapping[str, Consequence]) -> frozenset[str]:
+    """Return the users whose jobs rank behind all others (order part ``penalised``)."""
+    return frozenset(user for user, what in record.items() if what >= Consequence.LOWER_PRIORITY)

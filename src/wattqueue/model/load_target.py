@@ -181,17 +181,6 @@ class LoadTargets:
                     hint="state max_w of every partition, give a cap, or leave ramp_w_per_s out",
                 )
 
-    def require_ahead(self, now_s: float) -> None:
-        """Raise InputError for a target that is over."""
-        over = self.end_s <= now_s
-        if over.any():
-            row = int(np.argmax(over))
-            raise InputError(
-                f"ended at {self.end_s[row]:.15g} s, and it is {now_s:.15g} s",
-                where=_place(self, row),
-                hint="are the times on the clock of the jobs?",
-            )
-
 
 def _check(targets: LoadTargets, row: int) -> None:
     """Raise InputError for a row that no target can have."""

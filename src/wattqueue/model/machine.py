@@ -183,11 +183,6 @@ class Machine:
         return np.repeat(np.arange(len(self.node_start) - 1, dtype=np.int32), np.diff(self.node_start))
 
     @cached_property
-    def node_of_domain(self) -> NDArray[np.int32]:
-        """Return the node in which each power domain stands. Shape (D,)."""
-        return self.node_of_unit[self.domain_start[:-1]]
-
-    @cached_property
     def sensor_start(self) -> NDArray[np.int32]:
         """Return the first unit of each power sensor, and U at the end. Shape (S + 1,); S is 0 without sensors."""
         if self.sensor is None:

@@ -17,8 +17,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
-from wattqueue.model.steps import Steps, excess_w, held, with_times
-from wattqueue.model.sums import sum_of_products
+from wattqueue.model.steps import Steps, excess_w, held, sum_of_products, with_times
 
 HOUR_S = 3_600.0
 TAU_S = 10.0

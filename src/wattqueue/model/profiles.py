@@ -2,7 +2,7 @@
 
 Recorded traces have one profile per job; generated workloads share a library of patterns, scaled per job. Both are
 stored as (pattern, base, scale), so half a million jobs with day-long profiles fit in memory. The engine uses mean and
-highest watts only; ``sim.phases`` replays the samples for exact power series.
+highest watts only; ``sim.profiles`` replays the samples for exact power series.
 """
 
 from __future__ import annotations

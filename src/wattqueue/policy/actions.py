@@ -3,15 +3,22 @@
 The classes are defined with the contracts of the parts (``parts/actions.py``), where it is stated once what an action
 means. Each driver has a table (``DriverAbilities.actions``) that names for every kind of action the function that
 carries it out, or the reason why it is refused: a new kind of action is a class, and one entry in each table.
+
+``ActionLimits`` bounds what controls do, so that every simulated run ends: a control that requeues a job at every call,
+or that stops and wakes nodes while jobs wait, would keep a run alive for ever. The limits are far above what useful
+controls do. A live controller has no end to protect, and no such limits.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
+import numpy as np
+
 from wattqueue.errors import PolicyError
-from wattqueue.parts.actions import Action
+from wattqueue.parts.actions import Action, Requeue, SetDomainCaps
 
 KINDS: tuple[type, ...] = get_args(Action)
 """Every kind of action."""
@@ -61,3 +68,64 @@ def carry_out(table: Mapping[type, Callable[[Any, Any], str] | str], driver: Any
             where=type(part).__name__,
             hint="jobs are named as view.job_id(row) says; units, partitions and options are whole numbers",
         ) from error
+
+
+MOST_REQUEUES = 1_000
+"""How often one control may requeue one job."""
+MOST_ACTIONS_A_UNIT = 10
+"""Actions at one instant, or while nothing runs: so many for each unit, and ``SPARE_ACTIONS``."""
+SPARE_ACTIONS = 1_000
+
+
+class ActionLimits:
+    """Counts the actions that were carried out.
+
+    A refused action is not counted: it changes nothing, and calls without effect are bounded by the loop itself
+    (``control_steps_left``).
+    """
+
+    def __init__(self, units: int) -> None:
+        """Start counting, for a machine of so many units."""
+        self.most = MOST_ACTIONS_A_UNIT * units + SPARE_ACTIONS
+        self.requeues: Counter[tuple[int, str]] = Counter()
+        self.now_s = -np.inf
+        self.at_once = 0
+        """Actions at this instant. Nodes that boot in no time can wake the control that woke them, at one instant."""
+        self.moved = False
+        """Whether an action of this call may move the queue."""
+        self.in_vain = 0
+        """Actions since anything ran: nodes that are stopped and woken while jobs wait change nothing."""
+
+    def at(self, now_s: float, *, moves: bool) -> None:
+        """Begin an instant. ``moves`` says whether a job runs or is still to come."""
+        self.moved = False
+        if now_s > self.now_s:
+            self.now_s, self.at_once = now_s, 0
+        if moves:
+            self.in_vain = 0
+
+    def count(self, control: object, action: Action) -> None:
+        """Count an action of a control that was carried out.
+
+        Raises: PolicyError naming the control where a limit is passed.
+        """
+        self.at_once += 1
+        if not isinstance(action, SetDomainCaps):  # limits move no queue, and calls that set them alone are bounded
+            self.moved = True
+            self.in_vain += 1
+        if self.at_once > self.most or self.in_vain > self.most:
+            when = f"at {self.now_s} s" if self.at_once > self.most else "while no job runs"
+            raise PolicyError(
+                f"more than {self.most:,} actions {when}: the run would never end",
+                where=type(control).__name__,
+                hint="return only actions that change something, and [] otherwise",
+            )
+        if isinstance(action, Requeue):
+            key = (id(control), action.job)
+            self.requeues[key] += 1
+            if self.requeues[key] > MOST_REQUEUES:
+                raise PolicyError(
+                    f"job {action.job} was requeued more than {MOST_REQUEUES:,} times",
+                    where=type(control).__name__,
+                    hint="a requeued job starts from zero, and this one would never end",
+                )

@@ -32,7 +32,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
-from wattqueue.policy.consented import reach_of
+from wattqueue.policy.consent_windows import reach_of
 
 Window = tuple[NDArray[Any], NDArray[Any]]
 INTERVALS_A_JOB = 8

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wattqueue.model.past import Past
     from wattqueue.parts.contracts import Floats, OnlineEstimator, OnlineRunTime, Prediction, RunTime, Start
     from wattqueue.parts.run_contracts import CompiledStep, Control, CorrectingLedger, MeteredLedger, SampledLedger
-    from wattqueue.policy.policy import Policy
+    from wattqueue.policy.registry import Policy
     from wattqueue.policy.view import View
 
 EVENT_BITS = {

@@ -1,10 +1,10 @@
-"""Consent as every driver enforces it: windows, actions and kept work (rule 20 of docs/semantics.md).
+"""Consent as every driver enforces it: actions and kept work (rule 20 of docs/semantics.md).
 
 What is done for a load target to a job needs the consent of its user. Three places hold that, whatever the parts of a
 policy do:
 
 * ``consented_windows``: the window of a job that does not consent is the one that the frequency part gives where no
-  target is known;
+  target is known (``consent_windows``);
 * the compiled pass takes options by ``reach_of`` (``kernels/consent.py``);
 * ``refused_by_consent``: an action for a target, on a job that does not consent to it, is refused by the session.
 """
@@ -12,117 +12,23 @@ policy do:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes, state
-from wattqueue.model.known_jobs import KnownJobs
-from wattqueue.model.machine import Machine
-from wattqueue.model.signals import Signals
+from wattqueue.kernels import codes
 from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
-from wattqueue.parts.contracts import Entries, Floats, Frequency, Ints, Prediction
+from wattqueue.parts.contracts import Floats, Ints
 from wattqueue.policy.actions import NO_CONSENT
-
-if TYPE_CHECKING:
-    from wattqueue.policy.view import View
-
-SLACK = 1e-9
-"""Relative slack of comparisons of run times: rounding."""
-Window = tuple[NDArray[np.integer], NDArray[np.integer]]
-
-
-def consented_windows(
-    part: Frequency, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals,
-    *, by_target: bool = False,
-) -> Window:  # fmt: skip
-    """Return the windows of a frequency part, as far as users consent to what it does for load targets. Shapes (m,).
-
-    A job whose user does not consent to the first option of its window (flag, ``greatest_slowdown``, and
-    ``latest_end_s`` if it started at its submission) has the window that the part gives without targets. ``by_target``:
-    the windows' last options are for targets alone, so that each ends where the consent does.
-    """
-    first, last = (np.asarray(side) for side in part.window(jobs, entries, prediction, machine, signals))
-    if len(signals.targets):
-        plain = part.window(jobs, entries, prediction, machine, Signals(signals.cap))
-        plain_first, plain_last = (np.asarray(side) for side in plain)
-        moved = (first != plain_first) | (last != plain_last)
-        if moved.any():
-            moved &= ~_agreed(jobs, entries, prediction, machine, first)
-            first, last = np.where(moved, plain_first, first), np.where(moved, plain_last, last)
-    if by_target:
-        last = np.minimum(last, reach(jobs, machine, prediction, entries.job, first, last))
-    return first, last
-
-
-def _agreed(
-    jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, option: NDArray[np.integer]
-) -> NDArray[np.bool_]:
-    """Return which jobs consent to a start at an option each, whenever it comes. Shape (m,)."""
-    consent, job = jobs.consent, entries.job
-    if consent is None:
-        return np.zeros(len(job), np.bool_)
-    factor = prediction.factors(job, option)
-    stretch = factor / prediction.factors(job, machine.option_start[entries.partition])
-    end_s = jobs.submit_s[job] + jobs.walltime_s[job] * factor
-    within = stretch <= most_stretch(jobs, job) * (1 + SLACK)
-    return np.asarray(consent.given[job] & within & (end_s <= latest_end_s(jobs)[job]), np.bool_)
-
-
-def most_stretch(jobs: KnownJobs, rows: Ints) -> Floats:
-    """Return the greatest run time, as a multiple of that at full speed, to which users consent; 1 without. (k,)."""
-    consent = jobs.consent
-    if consent is None:
-        return np.ones(len(rows))
-    most = np.where(np.isnan(consent.greatest_slowdown[rows]), np.inf, consent.greatest_slowdown[rows])
-    return np.where(consent.given[rows], most, 1.0)
-
-
-def latest_end_s(jobs: KnownJobs) -> Floats:
-    """Return by when each job must end if it is slowed or suspended for a target; inf for no limit. Shape (n,)."""
-    if jobs.consent is None:
-        return np.full(len(jobs), np.inf)
-    return np.where(np.isnan(jobs.consent.latest_end_s), np.inf, jobs.consent.latest_end_s)
-
-
-def reach(
-    jobs: KnownJobs,
-    machine: Machine,
-    prediction: Prediction,
-    job: Ints,
-    first: NDArray[np.integer],
-    last: NDArray[np.integer],
-) -> NDArray[np.integer]:
-    """Return the last option of each window to which the consent reaches; its first where there is none. Shape (m,)."""
-    consent = jobs.consent
-    if consent is None or not consent.given.any():
-        return first
-    most = most_stretch(jobs, job) * (1 + SLACK)
-    full = prediction.factors(job, machine.option_start[machine.option_partition[first]])
-    found, on = first.copy(), consent.given[job]
-    for step in range(1, int((last - first).max(initial=0)) + 1):
-        option = np.minimum(first + step, last)
-        on = on & (first + step <= last) & (prediction.factors(job, option) / full <= most)
-        found = np.where(on, option, found)
-    return found
-
-
-def reach_of(jobs: KnownJobs, machine: Machine, prediction: Prediction, queue: state.EntryTable) -> state.ConsentReach:
-    """Return how far entries may be slowed for a target, as kernels take it; no column is copied where none may."""
-    found = reach(jobs, machine, prediction, queue.job, queue.first, queue.last)
-    latest = np.zeros(0)
-    if jobs.consent is not None and not np.isnan(jobs.consent.latest_end_s).all():
-        latest = latest_end_s(jobs)
-    last = queue.first if found is queue.first else np.ascontiguousarray(found, np.int16)
-    return state.ConsentReach(last, latest)
-
+from wattqueue.policy.consent_windows import SLACK, latest_end_s, most_stretch
+from wattqueue.policy.state_view import StateView
 
 KEEPS_NOTHING = "the job states no checkpoints, so none of its work is kept"
 """Why a requeue that claims kept work is refused."""
 
 
-def refused_by_consent(view: View, action: Action, caps_w: Floats, freed_w: float = 0.0) -> str:
+def refused_by_consent(view: StateView, action: Action, caps_w: Floats, freed_w: float = 0.0) -> str:
     """Return why an action needs the consent of a user that is not given; empty where it may be carried out.
 
     An action that slows, suspends or requeues a job is for a load target where one is known, or the limit still rises
@@ -156,7 +62,7 @@ def refused_by_consent(view: View, action: Action, caps_w: Floats, freed_w: floa
     return "" if agreed else NO_CONSENT
 
 
-def refused_by_power(view: View, action: Action) -> str:
+def refused_by_power(view: StateView, action: Action) -> str:
     """Return why a control that acts by measured power may not stop a job: it did not opt in; empty where it may.
 
     The cap alone asks for no consent, but a meter may be wrong (rule 16).
@@ -176,7 +82,7 @@ SLOWING = (SetFrequency, SetDomainCaps, Suspend, Requeue, StartJob)
 """Actions that may take speed from a job."""
 
 
-def keeps_cap_alone(view: View, freed_w: float = 0.0) -> bool:
+def keeps_cap_alone(view: StateView, freed_w: float = 0.0) -> bool:
     """Return whether a load target is known, or the limit rises after one, and the cap alone is kept."""
     now = view.kernel.now
     full = int(max(now.cap_uw, now.full_cap_uw))
@@ -191,7 +97,7 @@ def keeps_cap_alone(view: View, freed_w: float = 0.0) -> bool:
     return left + freed_w * codes.MICRO >= 0
 
 
-def may_slow(view: View, rows: Ints, factors: Floats) -> NDArray[np.bool_]:
+def may_slow(view: StateView, rows: Ints, factors: Floats) -> NDArray[np.bool_]:
     """Return which running jobs may go on at these relative run times for a load target. Shapes (k,).
 
     Their users consent, and ``greatest_slowdown`` and ``latest_end_s`` are kept by what is expected of them.
@@ -203,7 +109,7 @@ def may_slow(view: View, rows: Ints, factors: Floats) -> NDArray[np.bool_]:
     return np.asarray(_given(view, rows) & within, np.bool_)
 
 
-def may_park(view: View, rows: Ints) -> NDArray[np.bool_]:
+def may_park(view: StateView, rows: Ints) -> NDArray[np.bool_]:
     """Return which running jobs may wait for the end of the load target, by the consent of their users. Shape (k,).
 
     With the pause, and the work that a requeue has to do again, both ``latest_end_s`` and ``greatest_slowdown`` are
@@ -220,7 +126,7 @@ def may_park(view: View, rows: Ints) -> NDArray[np.bool_]:
     return np.asarray(_given(view, rows) & within & (end_s <= latest_end_s(view.jobs)[rows]), np.bool_)
 
 
-def checkpoints(view: View, rows: Ints) -> tuple[Floats, Floats]:
+def checkpoints(view: StateView, rows: Ints) -> tuple[Floats, Floats]:
     """Return the work that each job has kept since its last start, and the seconds that it would do again. Shapes (k,).
 
     Work is in seconds at reference speed, NaN for jobs without checkpoints, which do nothing again.
@@ -236,19 +142,19 @@ def checkpoints(view: View, rows: Ints) -> tuple[Floats, Floats]:
     return kept, np.where(np.isnan(kept), 0.0, np.maximum(0.0, done - kept) * factor)
 
 
-def checkpoint_of(view: View, job: str) -> float:
+def checkpoint_of(view: StateView, job: str) -> float:
     """Return the seconds of work between two checkpoints of a job; NaN for none."""
     consent, row = view.jobs.consent, view.job_row(job)
     return np.nan if consent is None or row < 0 else float(consent.checkpoint_s[row])
 
 
-def full_speed(view: View, rows: Ints) -> NDArray[np.integer]:
+def full_speed(view: StateView, rows: Ints) -> NDArray[np.integer]:
     """Return the highest frequency of the partition where each job runs, as an option. Shape (k,)."""
     found: NDArray[np.integer] = view.machine.option_start[view.machine.option_partition[view.job_options(rows)]]
     return found
 
 
-def frees_w(view: View, action: Action) -> float:
+def frees_w(view: StateView, action: Action) -> float:
     """Return the watts that an action on a running job frees in the ledger, once it is observed."""
     if not isinstance(action, SetFrequency | Suspend | Requeue):
         return 0.0
@@ -259,18 +165,18 @@ def frees_w(view: View, action: Action) -> float:
     return max(0.0, counted - view.net_watts(int(rows[0]), action.option)) if type(action) is SetFrequency else counted
 
 
-def _given(view: View, rows: Ints) -> NDArray[np.bool_]:
+def _given(view: StateView, rows: Ints) -> NDArray[np.bool_]:
     """Return which jobs consent. Shape (k,)."""
     return np.zeros(len(rows), np.bool_) if view.jobs.consent is None else view.jobs.consent.given[rows]
 
 
-def _target_end_s(view: View) -> float:
+def _target_end_s(view: StateView) -> float:
     """Return the end of the target in force, else of the next that is known; the present where there is none."""
     targets = view.load_targets
     return float(targets.end_s.min()) if len(targets) else view.now_s
 
 
-def _start_agreed(view: View, action: StartJob, row: int) -> bool:
+def _start_agreed(view: StateView, action: StartJob, row: int) -> bool:
     """Return whether a start by a control takes the first option that fits the cap alone, or one that is agreed to."""
     table, p = view.kernel.entries, action.partition
     if not 0 <= p < table.of_job.shape[1] or table.of_job[row, p] < 0:
@@ -295,7 +201,7 @@ class LimitsEffect(NamedTuple):
     """Watts above idle of all of them."""
 
 
-def limits_effect(view: View, action: SetDomainCaps, caps_w: Floats) -> LimitsEffect | None:
+def limits_effect(view: StateView, action: SetDomainCaps, caps_w: Floats) -> LimitsEffect | None:
     """Return what limits do, None for an action that the driver refuses. ``caps_w`` (D,) are the limits in force."""
     domains, new = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
     if domains.dtype.kind not in "iu" or domains.shape != new.shape or not len(domains):
@@ -309,7 +215,7 @@ def limits_effect(view: View, action: SetDomainCaps, caps_w: Floats) -> LimitsEf
     return LimitsEffect(rows, before, after, drawn_w, left_w)
 
 
-def moves_watts(view: View, effect: LimitsEffect) -> bool:
+def moves_watts(view: StateView, effect: LimitsEffect) -> bool:
     """Return whether limits only move watts between jobs: no target limits yet, and the sum that is expected stays.
 
     Then they are not for the target: before it begins, they may move watts as they do under a cap.
@@ -318,7 +224,7 @@ def moves_watts(view: View, effect: LimitsEffect) -> bool:
     return not limited and effect.left_w >= effect.drawn_w - SAME_W
 
 
-def _limits_agreed(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
+def _limits_agreed(view: StateView, action: SetDomainCaps, caps_w: Floats) -> bool:
     """Return whether limits slow no job beyond what its user consents to, by the watts that are expected of them."""
     effect = limits_effect(view, action, caps_w)
     if effect is None:
@@ -328,7 +234,7 @@ def _limits_agreed(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
     return bool(agreed.all()) or moves_watts(view, effect)
 
 
-def limits_for_target(view: View, action: SetDomainCaps, caps_w: Floats, freed_w: float) -> bool:
+def limits_for_target(view: StateView, action: SetDomainCaps, caps_w: Floats, freed_w: float) -> bool:
     """Return whether what an action lowers is lowered for a load target: the cap alone asks for none of it."""
     if not keeps_cap_alone(view, freed_w):
         return False
@@ -336,7 +242,7 @@ def limits_for_target(view: View, action: SetDomainCaps, caps_w: Floats, freed_w
     return effect is None or not moves_watts(view, effect)
 
 
-def limited_speeds(view: View, rows: Ints, caps_w: Floats) -> tuple[Floats, float]:
+def limited_speeds(view: StateView, rows: Ints, caps_w: Floats) -> tuple[Floats, float]:
     """Return the expected relative run times of running jobs under limits, and their watts above idle in all. (k,).
 
     By predicted watts, as rule 14 of docs/semantics.md has it.

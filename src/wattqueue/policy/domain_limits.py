@@ -1,4 +1,4 @@
-"""Limits of power domains as a driver knows them: what is in force, and what can be set.
+"""Limits and readings of power domains as a driver knows them: what is in force, what can be set, what is measured.
 
 A simulation has none: every limit takes effect at once, so that a control knows what it set. On a cluster a limit is
 set by the agent of a node, which may be silent or refuse it, so that a control begins each step with what the driver
@@ -8,6 +8,7 @@ knows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from wattqueue.policy.actions import NO_OPTION
 OUT_OF_REACH = "the agent of a node does not carry it out"
 """Why a limit of a domain that cannot be set is refused; the driver's status names the node and the reason."""
 BELOW_RANGE = "below what the node takes"
+Flags = NDArray[np.bool_]
 SLACK_W = 1e-6
 """Watts by which a limit may be outside a range: rounding of microwatts."""
 
@@ -76,3 +78,14 @@ class DomainLimits:
         new = self.cap_w.copy()
         new[domains] = np.clip(caps, self.low_w[domains], self.high_w[domains])
         return replace(self, cap_w=new), dict(zip(domains.tolist(), new[domains].tolist(), strict=True)), ""
+
+
+class DomainReadings(NamedTuple):
+    """Readings of all power domains, as live telemetry has them. Shapes (D,)."""
+
+    power_w: Floats
+    """Watts; NaN without a fresh reading."""
+    taken_s: Floats
+    """When each was taken, seconds on the clock of the round."""
+    moves: Flags
+    """Whether the meter moves; False where it has shown the same watts for so long that it may stand still."""

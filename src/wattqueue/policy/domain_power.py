@@ -7,29 +7,14 @@ can only raise what counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.kernels.domain_power import read_domains
 from wattqueue.parts.contracts import Floats
-
-if TYPE_CHECKING:
-    from wattqueue.policy.view import View
-
-Flags = NDArray[np.bool_]
-
-
-class DomainReadings(NamedTuple):
-    """Readings of all power domains, as live telemetry has them. Shapes (D,)."""
-
-    power_w: Floats
-    """Watts; NaN without a fresh reading."""
-    taken_s: Floats
-    """When each was taken, seconds on the clock of the round."""
-    moves: Flags
-    """Whether the meter moves; False where it has shown the same watts for so long that it may stand still."""
+from wattqueue.policy.domain_limits import DomainReadings, Flags
+from wattqueue.policy.state_view import StateView
 
 
 class DomainPower(NamedTuple):
@@ -57,7 +42,7 @@ class DomainPower(NamedTuple):
         return bool(np.isfinite(self.since_s[self.draws]).any())
 
 
-def domain_power(view: View) -> DomainPower | None:
+def domain_power(view: StateView) -> DomainPower | None:
     """Return what each power domain draws; None where nothing measures."""
     read = view.readings if view.readings is not None else _sensors(view)
     if read is None:
@@ -82,7 +67,7 @@ def domain_power(view: View) -> DomainPower | None:
     return DomainPower(view.base_w, np.maximum(used - idle_w, 0.0), idle_w, since_s, draws)
 
 
-def _sensors(view: View) -> DomainReadings | None:
+def _sensors(view: StateView) -> DomainReadings | None:
     """Return what the machine's sensors show; None where it has none, or they are not read."""
     samples, machine = view.kernel.measured, view.machine
     if not len(samples.sample_uw):
@@ -93,7 +78,7 @@ def _sensors(view: View) -> DomainReadings | None:
     return DomainReadings(power_w, begin_s, np.ones(machine.domains, np.bool_))
 
 
-def _latest_start_s(view: View) -> Floats:
+def _latest_start_s(view: StateView) -> Floats:
     """Return since when each domain has the jobs that it has; -inf for none. Shape (D,)."""
     samples = view.kernel.measured
     if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.policy.capabilities import parts_of
-from wattqueue.policy.policy import Policy, load_policy
-from wattqueue.policy.registry import part_name
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy, part_name
 
 
 def oracles_of(policy: Policy) -> str:

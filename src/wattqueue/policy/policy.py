@@ -1,4 +1,4 @@
-"""Policies: eight parts each, made from rows that name them.
+"""Make policies, eight parts each, from rows that name them.
 
 ``rows.find_row`` finds a row by name, ``policy_from_row`` builds its parts.
 """
@@ -7,48 +7,15 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.bounds import of_option
-from wattqueue.parts import contracts, run_contracts
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of, stated
-from wattqueue.policy.registry import part_class
+from wattqueue.policy.registry import Policy, part_class
 from wattqueue.policy.row_files import read_option
 from wattqueue.policy.rows import ROW_DEFAULTS, Row, composed, find_row
-
-
-def _walltimes() -> contracts.RunTime:
-    """Return the run-time part of a policy that names none. Looked up when it is needed: that reads entry points."""
-    return cast("contracts.RunTime", part_class("runtime", "user-limit")())
-
-
-@dataclass(frozen=True)
-class Policy:
-    """One part for each of the eight choices, and the row that they were made from."""
-
-    name: str
-    """Name of the row; errors and reports refer to it."""
-    estimator: contracts.Estimator
-    """Predicts watts, and relative run times by option."""
-    order: contracts.Order
-    """Makes entries with priorities."""
-    frequency: contracts.Frequency
-    """Chooses the options of each entry."""
-    placement: contracts.Placement
-    """Chooses units."""
-    backfill: contracts.Backfill | run_contracts.CustomBackfill
-    """Decides who may overtake whom: a compiled pass, or one in Python."""
-    ledger: run_contracts.Ledger
-    """What counts as drawn."""
-    runtime: contracts.RunTime = field(default_factory=_walltimes)
-    """Predicts how long jobs run: their planned times."""
-    controls: tuple[run_contracts.Control, ...] = ()
-    """Act on running jobs and nodes, in this order."""
-    row: Row = field(default_factory=dict)
-    """The row that the policy was made from, as run folders record it."""
 
 
 def load_policy(name: str, **overrides: Any) -> Policy:

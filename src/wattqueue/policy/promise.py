@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wattqueue.policy.interfaces import stated
-from wattqueue.policy.policy import Policy
-from wattqueue.policy.registry import part_name
+from wattqueue.policy.registry import Policy, part_name
 
 
 class CapPromise(NamedTuple):
@@ -16,8 +15,6 @@ class CapPromise(NamedTuple):
     """With how many watts jobs start, and which part says so."""
     power: str
     """What is promised about real power."""
-    by_maximum: bool
-    """Whether jobs start with the stated maximum of their nodes."""
 
 
 def promise_of(policy: Policy) -> CapPromise:
@@ -42,4 +39,4 @@ def promise_of(policy: Policy) -> CapPromise:
     lowers = [part_name(type(one)) for one in policy.controls if stated(one, "acts_by_power", False)]
     if lowers:
         power += f"; once measured above the cap it is brought back as far as {lowers[0]} reaches"
-    return CapPromise(start, power, maximum)
+    return CapPromise(start, power)

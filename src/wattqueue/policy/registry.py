@@ -1,4 +1,4 @@
-"""Find parts by name.
+"""Find parts by name; eight of them are a policy.
 
 A part is one file: ``parts/estimator/history_mean.py`` holds class ``HistoryMean``, and its key is ``history-mean``;
 there is no list to edit. Three sources, all named in a policy's row in the same way:
@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any, cast
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.formats.python_file import load_file
-from wattqueue.parts import contracts
+from wattqueue.parts import contracts, run_contracts
 from wattqueue.policy.interfaces import AXES, METHODS, axes_of
 
 
@@ -119,3 +120,34 @@ def class_from_file(path_and_name: str) -> type[Any]:
             f"{len(own)} parts in one file", where=path_text, hint=f"name one: {path_text}:{'|'.join(own) or 'Class'}"
         )
     return next(iter(own.values()))
+
+
+def _walltimes() -> contracts.RunTime:
+    """Return the run-time part of a policy that names none. Looked up when it is needed: that reads entry points."""
+    return cast("contracts.RunTime", part_class("runtime", "user-limit")())
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One part for each of the eight choices, and the row that they were made from."""
+
+    name: str
+    """Name of the row; errors and reports refer to it."""
+    estimator: contracts.Estimator
+    """Predicts watts, and relative run times by option."""
+    order: contracts.Order
+    """Makes entries with priorities."""
+    frequency: contracts.Frequency
+    """Chooses the options of each entry."""
+    placement: contracts.Placement
+    """Chooses units."""
+    backfill: contracts.Backfill | run_contracts.CustomBackfill
+    """Decides who may overtake whom: a compiled pass, or one in Python."""
+    ledger: run_contracts.Ledger
+    """What counts as drawn."""
+    runtime: contracts.RunTime = field(default_factory=_walltimes)
+    """Predicts how long jobs run: their planned times."""
+    controls: tuple[run_contracts.Control, ...] = ()
+    """Act on running jobs and nodes, in this order."""
+    row: dict[str, Any] = field(default_factory=dict)
+    """The row that the policy was made from, as run folders record it."""

@@ -28,8 +28,7 @@ from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, WRONG_STATE
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.decide import PolicySnapshot, starts_of, view_of
-from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits
-from wattqueue.policy.domain_power import DomainReadings
+from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits, DomainReadings
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import start_job, unit_is_free
 from wattqueue.policy.view import View

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError, PolicyError
-from wattqueue.formats.ear.files import read_coefficients_csv
-from wattqueue.formats.ear.profiles import read_profiles_csv
+from wattqueue.formats.ear.files import read_coefficients_csv, read_profiles_csv
 from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.unit_table import UnitTable

@@ -1,16 +1,20 @@
-"""Give a view the samples of a machine's power sensors, and the rules by which a measured ledger counts them."""
+"""Give kernels what is measured: samples of power sensors for a measured ledger, and the site meter of an adaptive one.
+
+Prepare the site meter of an adaptive ledger, for the compiled loop or a controller (``kernels/site_meter.py``).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes, state
-from wattqueue.kernels import in_flight as at
+from wattqueue.kernels import codes, in_flight, state
+from wattqueue.kernels import site_meter as at
 from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.measured import new_measured
+from wattqueue.kernels.site_meter import SiteMeter, new_meter, no_meter
 from wattqueue.model.machine import Machine
-from wattqueue.parts.run_contracts import CorrectingLedger, SampledLedger
+from wattqueue.parts.run_contracts import CorrectingLedger, MeteredLedger, SampledLedger
 from wattqueue.policy.build import idle_uw
 
 
@@ -43,7 +47,7 @@ def with_sensors(
         view.now.share_busy = ledger.share == "busy"
     view.now.idle_tolerance = IDLE_TOLERANCE if ledger is None else ledger.idle_tolerance
     if corrects is not None:
-        view = view._replace(evidence=at.new_evidence(len(view.nodes), corrects.even_s, corrects.phase_share))
+        view = view._replace(evidence=in_flight.new_evidence(len(view.nodes), corrects.even_s, corrects.phase_share))
     return view._replace(measured=measured)
 
 
@@ -51,19 +55,21 @@ class JobEvidence:
     """What was measured of one job outside of a simulation, by the same kernels. Watts are of all its nodes."""
 
     def __init__(self, ledger: CorrectingLedger) -> None:
-        self._evidence = at.new_evidence(1, ledger.even_s, ledger.phase_share)
+        self._evidence = in_flight.new_evidence(1, ledger.even_s, ledger.phase_share)
 
     def add(self, drawn_w: float, predicted_w: float, taken_s: float, since_s: float) -> None:
         """Add a reading taken at ``taken_s`` of a job that runs as it does since ``since_s``.
 
         ``predicted_w`` is what is predicted for the same time. A reading that is no newer than the last adds nothing.
         """
-        at.note_reading(self._evidence, microwatts(drawn_w), microwatts(predicted_w), float(taken_s), float(since_s))
+        in_flight.note_reading(
+            self._evidence, microwatts(drawn_w), microwatts(predicted_w), float(taken_s), float(since_s)
+        )
 
     @property
     def measured_s(self) -> float:
         """Return for how long the job was measured."""
-        return float(self._evidence.seen[0, at.SECONDS])
+        return float(self._evidence.seen[0, in_flight.SECONDS])
 
     @property
     def variance_left(self) -> float:
@@ -72,4 +78,29 @@ class JobEvidence:
 
     def corrected_w(self, predicted_w: float) -> float:
         """Return what a prediction counts now."""
-        return float(at.correct_prediction(self._evidence, microwatts(predicted_w)) / codes.MICRO)
+        return float(in_flight.correct_prediction(self._evidence, microwatts(predicted_w)) / codes.MICRO)
+
+
+DAY_S = 86_400.0
+PARTS_A_DAY = 24
+"""Parts of the window: what is older leaves it hour by hour."""
+LEAST_SHARE = 0.1
+"""Least watts drawn for a watt predicted that the ledger believes: a machine whose jobs do nothing at first, or a meter
+that fails, must not admit ten times the cap."""
+LICENSED_SHARE = 1.0
+"""The same where licences keep the cap (live): they count whole predictions, however little jobs draw."""
+
+
+def site_meter_of(ledger: MeteredLedger | None, least_share: float = LEAST_SHARE) -> SiteMeter:
+    """Return the meter of a ledger, which has read nothing; one that never reads for a ledger without one."""
+    if ledger is None:
+        return no_meter()
+    figures = np.zeros(at.FIGURES)
+    figures[[at.PERIOD_S, at.LATE, at.NOISE, at.EPSILON]] = ledger.meter_s, ledger.late, ledger.noise, ledger.epsilon
+    figures[[at.OWN, at.COMMON, at.FORGET_S]] = ledger.own, ledger.common, ledger.forget_s
+    figures[[at.GAIN, at.AIM, at.CAUTION]] = ledger.gain, ledger.aim, ledger.caution
+    figures[[at.MOST, at.BEGIN]] = ledger.most, ledger.begin
+    figures[at.LEAST_SHARE] = least_share
+    parts = max(1, round(ledger.window_days * PARTS_A_DAY))
+    # A constant seed: noise is a property of the site's meter, and the same run must give the same result.
+    return new_meter(figures, ledger.window_days * DAY_S, parts, np.random.default_rng(2))

@@ -46,7 +46,7 @@ from wattqueue.policy.driver import Driver
 from wattqueue.policy.estimation import EstimatorSession
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.overtaking import OVERTAKES, overtakes
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import run_times_batch
 from wattqueue.policy.target_limits import LIFTED, TargetLimits
 from wattqueue.policy.view import View

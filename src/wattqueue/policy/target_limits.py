@@ -18,7 +18,8 @@ from wattqueue.kernels.ledger import set_budget
 from wattqueue.parts.actions import SetDomainCaps
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import carry_out
-from wattqueue.policy.consented import SLACK, limited_speeds, may_slow
+from wattqueue.policy.consent_windows import SLACK
+from wattqueue.policy.consented import limited_speeds, may_slow
 
 if TYPE_CHECKING:
     from wattqueue.policy.driver import Driver

@@ -20,8 +20,7 @@ from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
 from wattqueue.report.compare.stats import Estimate
 from wattqueue.report.document import Document, Figures, Table
-from wattqueue.report.equal import equal_sentence
-from wattqueue.report.figure import Axis, Drawn, Figure, finite_max
+from wattqueue.report.figure import Axis, Drawn, Figure, equal_sentence, finite_max
 from wattqueue.report.figures import boxes, pareto
 from wattqueue.version import __version__
 

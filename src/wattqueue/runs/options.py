@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from wattqueue.formats.duration import duration_s
+from wattqueue.formats.times import duration_s
 from wattqueue.options import about, option
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wattqueue.model.machine import Machine
     from wattqueue.model.signals import Cap
     from wattqueue.parts.contracts import Estimator
-    from wattqueue.policy.policy import Policy
+    from wattqueue.policy.registry import Policy
     from wattqueue.runs.task import Task
 
 JOBS = "A trace or job table (SWF, sacct, CSV, Parquet, ...), or marconi:days=7,load=0.9."

@@ -25,10 +25,11 @@ from wattqueue.model.past import Past
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
-from wattqueue.policy.policy import Policy, policy_from_row
+from wattqueue.policy.policy import policy_from_row
+from wattqueue.policy.registry import Policy
 from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.sim.engine import Progress, Run, Simulation, simulate
-from wattqueue.sim.phases import has_phases, with_phases
+from wattqueue.sim.profiles import has_phases, with_phases
 from wattqueue.sim.truth import NodeEvents, actual_power
 
 

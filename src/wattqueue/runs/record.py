@@ -17,7 +17,7 @@ from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.rows import ROW_DEFAULTS
 from wattqueue.runs.perform import RunInputs, TaskResult, load
 from wattqueue.runs.task import Task
-from wattqueue.sim.phases import has_phases
+from wattqueue.sim.profiles import has_phases
 
 
 def recipe(inputs: RunInputs) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.signals import Cap
 from wattqueue.runs.perform import watts_stated
 from wattqueue.runs.task import Task, task_workload
-from wattqueue.sim.phases import has_phases, with_phases
+from wattqueue.sim.profiles import has_phases, with_phases
 from wattqueue.sim.replay import Starts, replay, replay_workload
 
 POWERED = "the record had units off, booting or stopping; in the replay all are on (0 or 1)"

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats.machine.file import load_machine
-from wattqueue.formats.machine.node_watts import parse_node_watts
+from wattqueue.formats.machine.file import load_machine, parse_node_watts
 from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.source import sha256_of
 from wattqueue.formats.unusable import Unusable

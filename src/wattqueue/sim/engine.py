@@ -8,7 +8,7 @@ Main flow of ``simulate``:
    (what the scheduler may know) and the truth. They never meet outside the kernels' loop and its actions.
 3. ``go`` calls the compiled loop. It returns when it needs Python: more room in a buffer, a progress report, or a part
    in plain Python, which the session calls (``policy/session.py``). Then the loop resumes (``kernels/loop.py``).
-4. ``result`` takes the schedule and the power series from the log.
+4. ``result`` takes the schedule and the power series from the log (``sim/outcome.py``).
 
 Identical inputs give identical results: events are totally ordered (rule 2 of docs/semantics.md), sums are integers,
 and nothing reads a clock or a global random state.
@@ -35,7 +35,6 @@ from wattqueue.kernels.plan import wider_plan
 from wattqueue.kernels.progress import BASE_UW
 from wattqueue.kernels.recent_runs import PREDICTS
 from wattqueue.kernels.state import KernelView, Log, Truth
-from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTargets
@@ -43,30 +42,27 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap, RiseScale, Signals
-from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.policy.actions import NO_POWER
-from wattqueue.policy.build import Window, build_view, check_entries, check_prediction, unit_uw
+from wattqueue.policy.actions import NO_POWER, ActionLimits
+from wattqueue.policy.build import Window, build_view, check_entries, check_prediction
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
-from wattqueue.policy.consented import consented_windows
-from wattqueue.policy.limits import ActionLimits
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.consent_windows import consented_windows
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
-from wattqueue.policy.sensors import with_sensors
+from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
 from wattqueue.policy.session import Session
-from wattqueue.policy.site_meter import LEAST_SHARE, site_meter_of
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
-from wattqueue.sim.rejection import margins_w, rejections, state_reasons
+from wattqueue.sim.outcome import power_of, schedule_of, targets_exceeded
+from wattqueue.sim.rejection import rejections
 from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
 
 Ints = NDArray[np.integer]
 Progress = Callable[[int, int], None]
 _EVENTS_A_STEP = 400_000
-_BLOCK = 1 << 16
 
 
 NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximum counted)"
@@ -376,7 +372,7 @@ class Simulation:
         They take over the log's columns instead of copying them, so call it once.
         """
         beyond = int(self.view.by_unit.beyond.sum())
-        schedule, power = self._schedule(), self._power()
+        schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
         counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
         counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
         if self.parts.step.now.refused:
@@ -393,55 +389,6 @@ class Simulation:
         broken = int((self.log.start > planned.promise).sum()) if len(planned.promise) else 0
         return {OVERRUNS: int(planned.overruns.sum()), BROKEN_PROMISES: broken}
 
-    def _schedule(self) -> Schedule:
-        """Return the log as a schedule; jobs that never ran get NaN times, state NOT_STARTED, and no units."""
-        log, held = self.log, self.view.held
-        ran = (log.state == codes.COMPLETED) | (log.state == codes.KILLED)
-        for column in (log.start, log.end):
-            column[~ran] = np.nan
-        log.state[log.state == codes.WAITING] = codes.NOT_STARTED
-        state_reasons(self.jobs, self.view, self.cap, log)
-        log.option[~ran] = -1
-        predicted = self._predicted()
-        predicted[~ran] = np.nan
-        held.pieces[~ran] = 0
-        used = int(self.view.now.intervals)
-        return Schedule(
-            log.state, log.reason, log.start, log.end, log.option, log.energy_j, predicted,
-            held.first, held.pieces, held.low[:used], held.high[:used], log.parked_s if log.parked_s.any() else None,
-            margins_w(self.view, self.truth.announced.least, log),
-        )  # fmt: skip
-
-    def _predicted(self) -> NDArray[np.float64]:
-        """Return the predicted watts of each job, without the idle floor of the ledger (rule 14).
-
-        Written over the true watts of the last stretch, which are not needed any more: at its end a run's memory is at
-        its peak.
-        """
-        table, factors, micro = self.view.predicted, self.view.by_unit.factors, self.truth.uw
-        for k in range(0, len(micro), _BLOCK):
-            rows = np.arange(k, min(k + _BLOCK, len(micro)))
-            unit = unit_uw(table, rows, self.log.option[rows])
-            if len(factors.table):
-                sum_units(self.view.held, factors, rows.astype(np.int32), unit, micro[k : k + _BLOCK])
-            else:
-                micro[rows] = unit * self.jobs.nodes[rows]
-        return watts_in_place(micro)
-
-    def _power(self) -> PowerSeries:
-        """Return the power series from the first submission to the last end.
-
-        What nodes do before and after is not part of the run (rule 17 of docs/semantics.md).
-        """
-        log = self.log
-        time = log.time[: self.truth.loop.power_rows]
-        first, last = self.jobs.submit_s.min(initial=np.inf), np.nanmax(log.end, initial=-np.inf)
-        begin = int(rows_at(time, first))
-        rows = slice(begin, int(np.searchsorted(time, last, side="right")))
-        time = np.maximum(time[rows], first, out=time[rows])
-        jobs_w, other_w, idle_w = (watts_in_place(c[rows]) for c in (log.jobs_uw, log.other_uw, log.busy_idle_uw))
-        return PowerSeries(time, jobs_w, other_w, idle_w, log.busy[rows])
-
 
 def sensor_reading(needs: Capabilities) -> SensorReading:
     """Return how the power sensors are read: as the ledger says, or at whole periods for controls alone."""
@@ -449,30 +396,6 @@ def sensor_reading(needs: Capabilities) -> SensorReading:
     if ledger is None:
         return SensorReading()
     return SensorReading(ledger.read == "submission", ledger.stale_s, ledger.ages)
-
-
-def targets_exceeded(targets: LoadTargets, power: PowerSeries, machine: Machine) -> int:
-    """Return during how many load targets true power was above the target, by more than 1e-6 W."""
-    if not len(targets) or not len(power.time_s):
-        return 0
-    drawn, count = power.scope_w(machine.cap_scope), 0
-    for row in range(len(targets)):
-        first = max(0, int(np.searchsorted(power.time_s, targets.start_s[row], side="right")) - 1)
-        rows = slice(first, int(np.searchsorted(power.time_s[:-1], targets.end_s[row])))
-        count += bool((drawn[:-1][rows] > targets.limit[row] + 1e-6).any())
-    return count
-
-
-def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Convert integer microwatts to watts, written over them.
-
-    At its end a run's memory is at its peak; a copy of the longest columns would raise it. Works in blocks, because
-    the conversion of a whole column would make that copy.
-    """
-    watts = micro.view(np.float64)
-    for k in range(0, len(micro), _BLOCK):
-        watts[k : k + _BLOCK] = micro[k : k + _BLOCK] / codes.MICRO
-    return watts
 
 
 def drop_unoffered(entries: Entries, window: Window, prediction: Prediction) -> tuple[Entries, Window]:

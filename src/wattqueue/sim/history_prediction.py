@@ -21,7 +21,7 @@ from wattqueue.parts.oracles import jobs_for
 from wattqueue.parts.recent_runs import RecentBase
 from wattqueue.policy.capabilities import Capabilities, resolve
 from wattqueue.policy.interfaces import method_of
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 
 def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:

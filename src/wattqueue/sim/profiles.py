@@ -1,8 +1,13 @@
-"""The exact power series of a run whose jobs carry power profiles.
+"""The power of a finished run whose jobs carry power profiles: series, energies, and how their exact sum kept the cap.
 
 The engine counts each job with its mean watts. Afterwards, from the starts and ends of the schedule, this
 replaces the constant of each profiled job by its samples (``kernels/profile_power.py``). The sum is exact (int64
 microwatts). Energies change only by the rounding of samples to microwatts, because a profile's mean is the job's mean.
+
+The exact sum changes with every sample of every running job, and has millions of rows a week. So ``with_phases``
+computes it window by window and keeps none of it: figures of the cap are taken from the exact sum; the series that a
+run keeps is its mean between rows of 20 s and the run's own rows (every start, end and change of nodes), which has the
+same energy. ``with_profiles`` keeps the whole series.
 
 A profile describes one unit of factor 1; where units differ, the job's units together draw its samples times the sum of
 their factors. It describes a run at one speed from start to end. Jobs that changed speed, or ran more than once, keep
@@ -36,9 +41,10 @@ from wattqueue.kernels.state import UnitFactors
 from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.profiles import PowerProfiles
+from wattqueue.model.metrics import CapFigures, LimitSums, cap_figures, span
+from wattqueue.model.profiles import PERIOD_S, PowerProfiles
 from wattqueue.model.schedule import PowerSeries, Schedule
-from wattqueue.model.steps import rows_at
+from wattqueue.model.steps import Steps, rows_at
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.build import rows_of, time_factors, unit_uw
 from wattqueue.policy.by_unit import unit_factors
@@ -77,11 +83,15 @@ def with_profiles(run: Run, actual: Prediction | None = None) -> Run:
     Raises: InputError if no job has a profile.
     """
     found = profiled(run.jobs, run.schedule, run.machine, actual)
-    series = _joined(list(power_windows(found, run.power)))
+    return _with_power(run, found, _joined(list(power_windows(found, run.power))))
+
+
+def _with_power(run: Run, found: ProfiledRuns, power: PowerSeries) -> Run:
+    """Return a run with another power series, and the energies of its profiles."""
     energy = run.schedule.energy_j.copy()
     energy[found.rows] = energies_j(found)
     notes = {**run.notes, PROFILE_NOT_USED: found.left} if found.left else run.notes
-    return replace(run, power=series, schedule=replace(run.schedule, energy_j=energy), notes=notes)
+    return replace(run, power=power, schedule=replace(run.schedule, energy_j=energy), notes=notes)
 
 
 def profile_power(
@@ -345,3 +355,57 @@ def _joined(parts: list[PowerSeries]) -> PowerSeries:
     seams = np.cumsum([len(p.time_s) - (k > 0) for k, p in enumerate(parts)])[:-1] - 1
     idle = np.all([whole[n][seams] == whole[n][seams - 1] for n in names[1:]], axis=0)  # nothing changed there
     return PowerSeries(**{n: np.delete(column, seams[idle]) for n, column in whole.items()})
+
+
+def has_phases(run: Run) -> bool:
+    """Return whether some job carries a power profile that the run itself did not follow (``simulate(phases_s=)``)."""
+    profiles = run.jobs.profiles
+    return run.phases_s is None and profiles is not None and bool((profiles.pattern >= 0).any())
+
+
+def with_phases(run: Run, period_s: float = PERIOD_S) -> tuple[Run, CapFigures]:
+    """Return the run with the power of its jobs' profiles, and how their exact sum kept the cap.
+
+    The series holds means over at most ``period_s``; energies of jobs are those of their samples.
+    ``notes`` counts the jobs of ``PROFILE_NOT_USED``, which keep their constant watts (see ProfiledRuns.left).
+
+    Raises: InputError if no job has a profile.
+    """
+    found = profiled(run.jobs, run.schedule, run.machine)
+    begin, end = span(run.jobs, run.schedule)
+    if len(run.power.time_s) == 0:  # no job ran, so there is nothing to replace
+        return run, cap_figures(run.power, run.machine, run.cap, begin, end)
+    kept, parts = LimitSums(), []
+    for series in power_windows(found, run.power):
+        low, high = max(begin, float(series.time_s[0])), min(end, float(series.time_s[-1]))
+        kept = kept.plus(LimitSums.of(series, run.machine, run.cap, low, high))
+        parts.append(_means(series, run.power.time_s, period_s))
+    return _with_power(run, found, _ends_joined(parts)), kept.figures()
+
+
+def _means(series: PowerSeries, own_s: Floats, period_s: float) -> PowerSeries:
+    """Return the mean of the sum between rows of the run's own and of a grid.
+
+    The last row stands at the window's end. The mean comes from the cumulated energy at the edges, so that the energy
+    of the series is that of the exact sum.
+    """
+    time = series.time_s
+    first, last = float(time[0]), float(time[-1])
+    if len(time) < 2:
+        return series
+    grid = np.arange(np.floor(first / period_s) + 1, np.ceil(last / period_s)) * period_s
+    own = own_s[(own_s > first) & (own_s < last)]
+    edges = np.unique(np.concatenate(([first], grid, own, [last])))
+    mean = Steps(time, series.jobs_w).means(edges)
+    watts = np.rint(np.append(mean, series.jobs_w[-1]) * codes.MICRO) / codes.MICRO
+    at = rows_at(time, edges)
+    return PowerSeries(edges, watts, series.other_w[at], series.busy_idle_w[at], series.busy_units[at])
+
+
+def _ends_joined(parts: list[PowerSeries]) -> PowerSeries:
+    """Concatenate windows; the last row of each but the last window is the first of the next."""
+    names = ("time_s", "jobs_w", "other_w", "busy_idle_w", "busy_units")
+    cut = [slice(None, -1)] * (len(parts) - 1) + [slice(None)]
+    return PowerSeries(
+        **{n: np.concatenate([getattr(p, n)[c] for p, c in zip(parts, cut, strict=True)]) for n in names}
+    )

@@ -31,10 +31,9 @@ from wattqueue.model.app_check import Consequence, Ladder
 from wattqueue.model.app_profiles import AppProfiles, ear_profiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.model.ear_learning import estimate_elsewhere
-from wattqueue.store.database import open_database
+from wattqueue.store.database import open_database, upsert
 from wattqueue.store.migrations import upgrade
 from wattqueue.store.tables import BINARY, ENTRY, MISFIT
-from wattqueue.store.upsert import upsert
 
 METRICS = ("time_s", "power_w", "cpi", "tpi")
 """Columns that are averaged: run time in s, mean watts of one node, cycles per instruction, memory transactions
@@ -249,7 +248,7 @@ class ApplicationDatabase:
     def consequences(self, ladder: Ladder, now_s: float) -> dict[str, Consequence]:
         """Return what follows for each user with misnamed jobs within the ladder's window before ``now_s``.
 
-        ``model.app_record`` applies it: ``behind`` gives the users of the order part ``penalised``.
+        ``model.app_check`` applies it: ``behind`` gives the users of the order part ``penalised``.
         """
         count = func.count()
         query = select(MISFIT.c.user, count).where(MISFIT.c.time_s > now_s - ladder.window_s, MISFIT.c.time_s <= now_s)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.offsets import Repair
 from wattqueue.formats.series import read_steps
 from wattqueue.formats.source import sha256_of
+from wattqueue.formats.times import Repair
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
-from wattqueue.model.sums import sum_of_products
+from wattqueue.model.steps import sum_of_products
 from wattqueue.whatif.digest import Digest
 
 JOULES = {"kwh": 3.6e6, "mwh": 3.6e9, "gwh": 3.6e12}

@@ -81,7 +81,6 @@ class Hour:
         delayed: How many of them wait longer.
         wait_node_h: Additional node-hours of wait, summed over ``jobs``; those that wait less count negative.
         wait_mean_s: Mean additional wait over ``jobs``.
-        plain_wait_mean_s: Mean wait without the cap over ``jobs``.
         delayed_plain_wait_mean_s: Mean wait without the cap over the ``delayed`` jobs.
         delayed_wait_mean_s: Mean wait under the cap over the ``delayed`` jobs; always longer.
     """
@@ -91,7 +90,6 @@ class Hour:
     delayed: int
     wait_node_h: float
     wait_mean_s: float
-    plain_wait_mean_s: float
     delayed_plain_wait_mean_s: float
     delayed_wait_mean_s: float
 
@@ -174,7 +172,6 @@ def worst_hours(jobs: Jobs, extra: Extra, plain_start_s: Floats, zero_s: float =
                 int(later.sum()),
                 float(cost[row]),
                 float(extra.wait_s[here].mean()),
-                float(plain_wait[here].mean()),
                 float(plain_wait[later].mean()),
                 float((plain_wait + extra.wait_s)[later].mean()),
             )

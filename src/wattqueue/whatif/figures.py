@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import Floats
 from wattqueue.model.quantities import quantity
 from wattqueue.report import words
-from wattqueue.report.equal import equal_sentence
-from wattqueue.report.figure import SCOPE_WORDS, Axis, Drawn, Figure, axis_of_time, finite_max
+from wattqueue.report.figure import SCOPE_WORDS, Axis, Drawn, Figure, axis_of_time, equal_sentence, finite_max
 from wattqueue.whatif import text
 from wattqueue.whatif.analysis import Bill, CapAnalysis, Curve
 from wattqueue.whatif.delayed_users import DelayedUsers

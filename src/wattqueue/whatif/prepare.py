@@ -22,7 +22,8 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.memory import with_nodes_for_memory
-from wattqueue.policy.policy import Policy, policy_from_row
+from wattqueue.policy.policy import policy_from_row
+from wattqueue.policy.registry import Policy
 from wattqueue.runs.perform import watts_stated
 from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.whatif.bill import SignalSource, Tariff, read_tariff, require_cover

@@ -17,10 +17,9 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import Metrics, metrics
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.sim.phases import has_phases
-from wattqueue.sim.profiles import power_windows, profiled
+from wattqueue.sim.profiles import has_phases, power_windows, profiled
 from wattqueue.whatif.digest import Digest, bin_edges, digest
 
 

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattqueue.model.jobs import Floats
-from wattqueue.model.sums import sum_of_products
+from wattqueue.model.steps import sum_of_products
 from wattqueue.whatif.digest import HOUR_S
 
 CONFIDENCE = 0.95

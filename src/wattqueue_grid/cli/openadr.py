@@ -24,8 +24,9 @@ from wattqueue.terminal import say
 
 if TYPE_CHECKING:
     from wattqueue.live.config import LiveConfig
-    from wattqueue_grid.openadr.config import OpenADRSection
-    from wattqueue_grid.openadr.ven import Outcome, Ven
+    from wattqueue_grid.openadr.events import Outcome
+    from wattqueue_grid.openadr.section import OpenADRSection
+    from wattqueue_grid.openadr.ven import Ven
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)]
@@ -124,7 +125,7 @@ def _opt(event: str, config: Path, *, out: bool) -> None:
 def _settings(config: Path) -> tuple[LiveConfig, OpenADRSection]:
     """Return the configuration and its section. Raises: InputError where it has none."""
     from wattqueue.live.config import load_config
-    from wattqueue_grid.openadr.config import OpenADRSection
+    from wattqueue_grid.openadr.section import OpenADRSection
 
     settings = load_config(config)
     if not isinstance(settings.openadr, OpenADRSection):
@@ -135,7 +136,7 @@ def _settings(config: Path) -> tuple[LiveConfig, OpenADRSection]:
 def _ven(config: Path) -> Ven:
     """Return the VEN of a configuration. Raises: InputError where a file of it cannot be used."""
     from wattqueue.formats.machine.file import load_machine
-    from wattqueue.live.files.secrets import read_secret
+    from wattqueue.live.files.reading import read_secret
     from wattqueue_grid.openadr.service import ven_of
 
     settings, section = _settings(config)

@@ -17,7 +17,7 @@ from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import Schedule
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import simulate
 from wattqueue_grid.incentives.indexes import BASIS, indexes
 from wattqueue_grid.incentives.ledger import RewardEntry, SettledEvent

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from wattqueue.errors import InputError
-from wattqueue.live.files.secrets import is_loopback
+from wattqueue.live.files.reading import is_loopback
 from wattqueue_grid.openadr.client import VtnClient, VtnError, trusted
 from wattqueue_grid.openadr.objects import parse_as
 

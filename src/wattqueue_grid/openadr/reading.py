@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
 from wattqueue_grid.openadr.objects import PayloadDescriptor, ValuesMap, VtnEvent, VtnProgram
-from wattqueue_grid.openadr.rules import SiteRules
+from wattqueue_grid.openadr.section import SiteRules
 from wattqueue_grid.openadr.times import EventWindow, changed_s, windows
 
 KEPT_S = 3600.0

@@ -17,11 +17,11 @@ from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Series
 from wattqueue_grid.openadr.client import VtnClient, VtnError
-from wattqueue_grid.openadr.config import OpenADRSection
+from wattqueue_grid.openadr.events import Outcome
 from wattqueue_grid.openadr.memory import alone
 from wattqueue_grid.openadr.notifier import MqttNotifier, offered, topics_of
-from wattqueue_grid.openadr.rules import SiteRules
-from wattqueue_grid.openadr.ven import Outcome, Ven
+from wattqueue_grid.openadr.section import OpenADRSection, SiteRules
+from wattqueue_grid.openadr.ven import Ven
 from wattqueue_grid.openadr.webhook import Webhook
 
 STEP_S = 1.0

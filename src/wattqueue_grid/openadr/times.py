@@ -34,8 +34,6 @@ DAY_S = 86_400.0
 ENDLESS_YEARS = 9_999
 MOST_WINDOWS = 10_000
 """Most windows of one event; a year of hours has 8,760."""
-BEGINNING_S = datetime.fromisoformat("0001-01-02T00:00:00+00:00").timestamp()
-"""Starts before this mean "now"; a day of room for offsets from UTC."""
 
 
 class EventWindow(NamedTuple):

@@ -20,25 +20,20 @@ Reference: OpenADR 3.1.0, user guide, 6.2 to 6.7, 7.9.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from wattqueue.errors import InputError, OutputError
-from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.signals import Series
 from wattqueue_grid.openadr.client import VtnClient, VtnError
-from wattqueue_grid.openadr.config import OpenADRSection
-from wattqueue_grid.openadr.memory import KnownEvent, VenMemory, load_memory, opted_out, save_memory
-from wattqueue_grid.openadr.objects import ResourceObject, VenObject, VtnEvent, VtnProgram, parse
+from wattqueue_grid.openadr.events import KnownEvents, Outcome, note
+from wattqueue_grid.openadr.memory import VenMemory, load_memory, opted_out, save_memory
+from wattqueue_grid.openadr.objects import ResourceObject, VenObject, parse
 from wattqueue_grid.openadr.power_log import PowerLog
-from wattqueue_grid.openadr.reading import KEPT_S, EventLimit, EventReading, GridAlert, SignalFigure, read_event
 from wattqueue_grid.openadr.reports import SiteState, report_body, state_body
 from wattqueue_grid.openadr.requests import DueReport, due_reports
-from wattqueue_grid.openadr.rules import SiteRules
-from wattqueue_grid.openadr.targets import load_targets, series_of
-from wattqueue_grid.openadr.times import changed_s
+from wattqueue_grid.openadr.section import OpenADRSection, SiteRules
 
 FIRST_RETRY_S = 5.0
 LONGEST_RETRY_S = 3600.0
@@ -49,21 +44,6 @@ IDLE_MARGIN = 1.05
 """Share of idle watts up to which the machine counts as idle."""
 MOST_KEPT = 5_000
 """Most keys of reports that are kept."""
-
-
-class Outcome(NamedTuple):
-    """What the events mean now. ``taken`` and ``refused`` are lines for people, in the order of event ids."""
-
-    targets: LoadTargets
-    price: Series | None
-    """A price per MWh in the site's currency."""
-    intensity: Series | None
-    """gCO2/kWh."""
-    alerts: tuple[GridAlert, ...]
-    taken: tuple[str, ...]
-    refused: tuple[str, ...]
-    unusable: tuple[str, ...] = ()
-    """Those of ``refused`` that are not over and that a person should act on: neither opted out nor in the past."""
 
 
 @dataclass
@@ -93,12 +73,12 @@ class Ven:
     baseline_w: Series | None = None
     consenting_w: float | None = None
     memory: VenMemory = field(init=False)
+    events: KnownEvents = field(init=False)
     ven_id: str = ""
     problems: dict[str, str] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     failures: int = 0
     next_s: float = 0.0
-    _unreadable: dict[str, str] = field(default_factory=dict)
     _out: set[str] = field(default_factory=set)
     _report_s: float = 0.0
     _asked_s: float = 0.0
@@ -106,10 +86,10 @@ class Ven:
     def __post_init__(self) -> None:
         """Take up what was kept."""
         self.memory, problem = load_memory(self.folder, f"{self.section.vtn} {self.section.client_id}")
+        self.events = KnownEvents(self.client, self.section, self.rules, self.memory, self.log, self.problems)
         self._note("memory", problem)
         self._look_at_opt_outs()
 
-    # -- steps ---------------------------------------------------------------------------------
     def step(self, now_s: float, *, notified: bool = False) -> bool:
         """Look at the VTN if it is time, or if it notified us, then send what is due. Return whether it was asked.
 
@@ -123,7 +103,9 @@ class Ven:
             try:
                 if not self.ven_id:
                     self.register()
-                self._poll(now_s)
+                self.events.poll(now_s)
+                self.save()
+                self._compare_clocks()
                 self.failures, self.next_s = 0, now_s + self.section.poll_s
                 self._note("vtn", "")
             except (VtnError, InputError) as error:
@@ -136,8 +118,8 @@ class Ven:
     def register(self) -> None:
         """Find or create this VEN at the VTN, and its resource. Raises: VtnError, InputError."""
         name, resource = self.section.ven_name, self.section.resource_name
-        self.ven_id = self._find_or_create(
-            VenObject, "/vens", {"venName": name}, {"objectType": "VEN_VEN_REQUEST", "venName": name}
+        self.ven_id = _find_or_create(
+            self.client, VenObject, "/vens", {"venName": name}, {"objectType": "VEN_VEN_REQUEST", "venName": name}
         )
         attributes = []
         if self.rules.maximum_w is not None:
@@ -146,40 +128,12 @@ class Ven:
             )
         wanted = {"objectType": "VEN_RESOURCE_REQUEST", "resourceName": resource, "venID": self.ven_id}
         of = {"resourceName": resource, "venID": self.ven_id}
-        self._find_or_create(ResourceObject, "/resources", of, {**wanted, "attributes": attributes})
+        _find_or_create(self.client, ResourceObject, "/resources", of, {**wanted, "attributes": attributes})
         self.log.append(f"registered as {name}")
 
     def outcome(self, now_s: float) -> Outcome:
         """Return what all known events mean at an instant; asks nobody."""
-        limits: list[EventLimit] = []
-        figures: list[SignalFigure] = []
-        alerts: list[GridAlert] = []
-        taken, refused = [], [f"{key}: {why}" for key, why in sorted(self._unreadable.items())]
-        unusable = list(refused)
-        for event_id, known in sorted(self.memory.events.items()):
-            reading = self._reading(event_id, now_s)
-            label = f"event {event_id}" + (f" ({known.event.name[:40]!r})" if known.event.name else "")
-            if event_id in self._out:
-                refused.append(f"{label}: opted out")
-                continue
-            if math.isfinite(reading.end_s) and reading.end_s <= known.first_s:
-                refused.append(
-                    f"{label}: in the past: it ended {known.first_s - reading.end_s:.0f} s before it was read"
-                )
-                continue
-            limits, figures = limits + reading.limits, figures + reading.figures
-            alerts += [a for a in reading.alerts if a.end_s > now_s]
-            refused += [f"{label}: {reason}" for reason in reading.refused]
-            if not math.isfinite(reading.end_s) or reading.end_s > now_s:
-                unusable += [f"{label}: {reason}" for reason in reading.refused]
-            if what := _summary(reading):
-                taken.append(f"{label}: {what}")
-        known_s = {key: known.known_s for key, known in self.memory.events.items()}
-        return Outcome(
-            load_targets(limits, known_s, self.rules.ramp_w_per_s),
-            series_of("price", figures), series_of("ghg", figures), tuple(alerts), tuple(taken), tuple(refused),
-            tuple(unusable),
-        )  # fmt: skip
+        return self.events.outcome(now_s, self._out)
 
     def state_of(self, begin_s: float, end_s: float) -> str:
         """Return the operating state in an interval."""
@@ -188,7 +142,7 @@ class Ven:
         last_s = max(end_s, begin_s + 1.0)
         out = held = False
         for event_id in self.memory.events:
-            meets = any(w.begin_s < last_s and w.end_s > begin_s for w in self._reading(event_id, begin_s).limits)
+            meets = any(w.begin_s < last_s and w.end_s > begin_s for w in self.events.reading(event_id, begin_s).limits)
             out |= meets and event_id in self._out
             held |= meets and event_id not in self._out
         what = "CURTAILED" if held else "OPTED_OUT" if out else "NORMAL"
@@ -204,96 +158,10 @@ class Ven:
 
     def pop_log(self) -> list[str]:
         """Return what happened since the last call."""
-        lines, self.log = self.log, []
+        lines = [*self.log]
+        self.log.clear()
         return lines
 
-    # -- events --------------------------------------------------------------------------------
-    def _poll(self, now_s: float) -> None:
-        """Read programs and events, and compare them with what is known. Raises: VtnError."""
-        named = {"targets": list(self.section.targets)} if self.section.targets else {}
-        programs = self._programs(named)
-        alone = {"programID": next(iter(programs))} if len(programs) == 1 and self.section.programs else {}
-        listed, self._unreadable = set(), {}
-        for raw in self.client.all_of("/events", active="true", **named, **alone):
-            try:
-                event = parse(VtnEvent, raw)
-                changed_s(event)
-            except InputError as error:
-                raw_id = str(raw.get("id", ""))[:40] if isinstance(raw, dict) else ""
-                listed.add(raw_id)  # a version that cannot be read does not cancel the one before it
-                self._unreadable[f"event {raw_id}"] = str(error)
-                continue
-            if event.program_id in programs:
-                listed.add(event.id)
-                self._take(event, raw, now_s)
-        self._drop(listed, now_s)
-        self.save()
-        offset_s = self.client.offset_s or 0.0
-        far = abs(offset_s) > self.section.clock_tolerance_s
-        direction = "ahead of" if offset_s > 0 else "behind"
-        self._note(
-            "clock", f"the VTN's clock is {abs(offset_s):.0f} s {direction} ours: is NTP at work?" if far else ""
-        )
-
-    def _programs(self, named: dict[str, Any]) -> dict[str, VtnProgram]:
-        """Return the programs whose events are taken, by id. Raises: VtnError."""
-        found: dict[str, VtnProgram] = {}
-        raws: dict[str, Any] = {}
-        for raw in self.client.all_of("/programs", **named):
-            try:
-                program = parse(VtnProgram, raw)
-            except InputError as error:
-                self.log.append(f"program left out: {error}")
-                continue
-            if not self.section.programs or program.name in self.section.programs:
-                found[program.id], raws[program.id] = program, raw
-        missing = set(self.section.programs) - {program.name for program in found.values()}
-        self._note("programs", f"the VTN has no program {', '.join(sorted(missing))}" if missing else "")
-        # Programs of events that are no longer listed are kept: these still say what their values mean.
-        used = {known.event.program_id for known in self.memory.events.values()}
-        self.memory.programs = {k: raw for k, raw in self.memory.programs.items() if k in used} | raws
-        return found
-
-    def _take(self, event: VtnEvent, raw: dict[str, Any], now_s: float) -> None:
-        """Compare an event with the version that is known."""
-        known = self.memory.events.get(event.id)
-        if known is None:
-            self.memory.events[event.id] = KnownEvent(raw=raw, known_s=now_s, first_s=now_s)
-            self.log.append(f"event {event.id}: new")
-            return
-        known_changed_s = changed_s(known.event)
-        if changed_s(event) < known_changed_s:
-            self.log.append(f"event {event.id}: an older version was sent, the newer one stays")
-        elif raw != known.raw or known.cancelled_s is not None:
-            self.memory.events[event.id] = KnownEvent(raw=raw, known_s=now_s, first_s=known.first_s)
-            self.log.append(f"event {event.id}: changed")
-
-    def _drop(self, listed: set[str], now_s: float) -> None:
-        """Cancel events that are listed no more before their end, and forget those that are over."""
-        for event_id, known in list(self.memory.events.items()):
-            if event_id in listed:
-                continue
-            end_s = self._reading(event_id, now_s).end_s
-            if known.cancelled_s is None and end_s > now_s:
-                known.cancelled_s = now_s
-                self.log.append(f"event {event_id}: cancelled")
-            last_s = min(end_s, math.inf if known.cancelled_s is None else known.cancelled_s)
-            if last_s < now_s - KEPT_S:
-                del self.memory.events[event_id]
-                of = (event_id, f"{event_id}:")
-                self.memory.states = {
-                    k: v for k, v in self.memory.states.items() if k != of[0] and not k.startswith(of[1])
-                }
-
-    def _reading(self, event_id: str, now_s: float) -> EventReading:
-        """Return what one known event says."""
-        known = self.memory.events[event_id]
-        program = self.memory.programs.get(known.event.program_id)
-        parsed = None if program is None else parse(VtnProgram, program)
-        until_s = math.inf if known.cancelled_s is None else known.cancelled_s
-        return read_event(known.event, parsed, self.rules, now_s, until_s)
-
-    # -- reports -------------------------------------------------------------------------------
     def _report(self, now_s: float) -> None:
         """Send opt-outs and the reports that are due; what fails is tried again after the next look."""
         site = SiteState(self.power, self.state_of, self.baseline_w, self.rules.emergency_w, now_s, self.consenting_w)
@@ -334,7 +202,7 @@ class Ven:
         before, out = self.memory.states.get(event_id, ""), event_id in self._out
         if out == before.endswith("OPTED_OUT"):
             return
-        reading = self._reading(event_id, now_s)
+        reading = self.events.reading(event_id, now_s)
         idle = self.state_of(now_s, now_s).startswith("IDLE")
         state = f"{'IDLE' if idle else 'RUNNING'}_OPTED_OUT" if out else self.state_of(now_s, now_s)
         names = (self.section.ven_name, self.section.resource_name)
@@ -361,28 +229,14 @@ class Ven:
             self.memory.sent = dict(newest)
         self.save()
 
-    # -- small things --------------------------------------------------------------------------
-    def _find_or_create(
-        self, kind: type[VenObject | ResourceObject], path: str, of: dict[str, str], body: dict[str, Any]
-    ) -> str:
-        """Return the id of our object of a name, created if there is none. Raises: VtnError, InputError."""
-        wanted = next(iter(of.values()))
-
-        def existing() -> str:
-            for raw in self.client.all_of(path, **of):
-                one = parse(kind, raw)
-                if one.name == wanted:
-                    return one.id
-            return ""
-
-        if found := existing():
-            return found
-        try:
-            return parse(kind, self.client.post(path, body)).id
-        except VtnError as error:
-            if error.status == 409 and (found := existing()):  # made by another process meanwhile
-                return found
-            raise
+    def _compare_clocks(self) -> None:
+        """Report a clock of the VTN that is far from ours."""
+        offset_s = self.client.offset_s or 0.0
+        far = abs(offset_s) > self.section.clock_tolerance_s
+        direction = "ahead of" if offset_s > 0 else "behind"
+        self._note(
+            "clock", f"the VTN's clock is {abs(offset_s):.0f} s {direction} ours: is NTP at work?" if far else ""
+        )
 
     def _look_at_opt_outs(self) -> None:
         try:
@@ -403,21 +257,27 @@ class Ven:
 
     def _note(self, subject: str, problem: str) -> None:
         """Keep the problem of a subject; empty for none."""
-        if problem:
-            self.problems[subject] = problem
-        else:
-            self.problems.pop(subject, None)
+        note(self.problems, subject, problem)
 
 
-def _summary(reading: EventReading) -> str:
-    """Return in words what was taken of an event; empty for nothing."""
-    parts = []
-    if reading.limits:
-        watts = sorted({limit.limit_w for limit in reading.limits})
-        span = f"{watts[0] / 1e3:.6g}" if len(watts) == 1 else f"{watts[0] / 1e3:.6g} to {watts[-1] / 1e3:.6g}"
-        parts.append(f"{len(reading.limits)} limit{'s' if len(reading.limits) > 1 else ''} of {span} kW")
-    for kind, words in (("price", "prices"), ("ghg", "carbon intensities")):
-        if count := sum(figure.kind == kind for figure in reading.figures):
-            parts.append(f"{count} {words}")
-    parts += [f"alert {alert.text!r}" for alert in reading.alerts]
-    return ", ".join(parts)
+def _find_or_create(
+    client: VtnClient, kind: type[VenObject | ResourceObject], path: str, of: dict[str, str], body: dict[str, Any]
+) -> str:
+    """Return the id of our object of a name, created if there is none. Raises: VtnError, InputError."""
+    wanted = next(iter(of.values()))
+
+    def existing() -> str:
+        for raw in client.all_of(path, **of):
+            one = parse(kind, raw)
+            if one.name == wanted:
+                return one.id
+        return ""
+
+    if found := existing():
+        return found
+    try:
+        return parse(kind, client.post(path, body)).id
+    except VtnError as error:
+        if error.status == 409 and (found := existing()):  # made by another process meanwhile
+            return found
+        raise

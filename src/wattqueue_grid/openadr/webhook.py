@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 
 from wattqueue.errors import InputError
 from wattqueue.formats.json_text import read_json
-from wattqueue.live.reports.http_server import QuietServer
+from wattqueue.live.reports.metrics import QuietServer
 from wattqueue.model.bounds import is_whole
 from wattqueue_grid.openadr.client import VtnClient
-from wattqueue_grid.openadr.config import CallbackSection, OpenADRSection
 from wattqueue_grid.openadr.objects import SubscriptionObject, parse
+from wattqueue_grid.openadr.section import CallbackSection, OpenADRSection
 
 MOST_BYTES = 1 << 20
 """Most bytes of a call."""

@@ -13,8 +13,7 @@ from wattqueue.report.figure import Axis, Drawn, Figure, power_axis
 from wattqueue_grid.meter import KINDS
 from wattqueue_grid.money import words as money
 from wattqueue_grid.settlement.contract import Contract
-from wattqueue_grid.settlement.files import kilowatt_hours, kilowatts
-from wattqueue_grid.settlement.statement import EventStatement
+from wattqueue_grid.settlement.statement import EventStatement, kilowatt_hours, kilowatts
 
 NOT_FOR_MONEY = "for comparison only; the contract's baseline alone decides payment and penalty"
 

@@ -23,10 +23,9 @@ from wattqueue_grid.meter import MeterData, check_interval, of_power, read_meter
 from wattqueue_grid.money import plain
 from wattqueue_grid.settlement.contract import Contract, read_contract
 from wattqueue_grid.settlement.events import called_events, chosen
-from wattqueue_grid.settlement.files import EVENT_HEADS, csv_files, event_rows
 from wattqueue_grid.settlement.load_history import LoadHistory
 from wattqueue_grid.settlement.page import document
-from wattqueue_grid.settlement.statement import EventStatement, settle_event
+from wattqueue_grid.settlement.statement import EVENT_HEADS, EventStatement, csv_files, event_rows, settle_event
 
 RUN_INTERVAL_S = 900
 """Interval of settlement where the meter is a run and none is stated."""

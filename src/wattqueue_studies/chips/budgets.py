@@ -16,10 +16,10 @@ from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.estimator.oracle_unit_watts import OracleUnitWatts
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.placement.benchmark import Benchmark
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue_studies.chips.devices import Devices
-from wattqueue_studies.chips.workload import draw_jobs
+from wattqueue_studies.chips.devices import Devices, draw_jobs
 from wattqueue_studies.frame.samples import Trial, TrialFigures
 
 SHARES = (0.6, 0.7, 0.8, 0.9, 1.0)

@@ -1,4 +1,7 @@
-"""Measured devices for simulations: what policies know of them (even runs), and what is true (odd runs)."""
+"""Measured devices for simulations: what policies know of them (even runs), and what is true (odd runs).
+
+The jobs that they run are generated (``draw_jobs``), since no workload belongs to the measurements.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wattqueue.model.jobs import Floats
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Prediction
-from wattqueue_studies.chips.chip_runs import ChipRuns
-from wattqueue_studies.chips.pairs import HALVES, QUANTITIES, ChipPair
+from wattqueue_studies.chips.chip_runs import HALVES, QUANTITIES, ChipPair, ChipRuns
 
 LIMITED_TIME_EXPONENT = 0.52
 """Run time grows with (watts / limit) to this power: 0.51 and 0.53 measured on V100s, 200 W against 150 W (matmul,
@@ -113,3 +115,36 @@ def _highest(runs: ChipRuns, chips: tuple[str, ...]) -> Floats:
     found = np.zeros(len(runs.chips))
     np.maximum.at(found, runs.chip, runs.watts)
     return found[np.searchsorted(runs.chips, chips)]
+
+
+JOBS = 600
+WIDTHS, SHARES = np.array([1, 2, 4, 8, 16]), np.array([0.5, 0.2, 0.15, 0.1, 0.05])
+"""Devices of a job, and shares of jobs: most ask for one, as on clusters of GPUs."""
+MEDIAN_S, SIGMA = 1_200.0, 1.0
+"""Lognormal run times on a device of mean speed."""
+SHORTEST_S, LONGEST_S = 120.0, 14_400.0
+ESTIMATE = (1.0, 3.0)
+"""Users' limit over run time, drawn evenly."""
+
+
+def draw_jobs(rng: np.random.Generator, apps: Sequence[str], units: int, load: float, jobs: int = JOBS) -> Jobs:
+    """Draw jobs of some applications, in equal shares, that keep a part of the devices busy.
+
+    Args:
+        rng: Source of random draws.
+        apps: Names of the applications.
+        units: Number of devices.
+        load: Device-seconds that are asked for over those that there are, at reference speed and without a budget.
+        jobs: Number of jobs.
+    """
+    width = rng.choice(WIDTHS, jobs, p=SHARES)
+    runtime = np.clip(rng.lognormal(np.log(MEDIAN_S), SIGMA, jobs), SHORTEST_S, LONGEST_S).round()
+    length_s = float((width * runtime).sum()) / (load * units)
+    return Jobs.build(
+        np.sort(rng.uniform(0.0, length_s, jobs)).round(),
+        width,
+        runtime,
+        walltime_s=(runtime * rng.uniform(*ESTIMATE, jobs)).round(),
+        app=rng.choice(list(apps), jobs),
+        origin="generated",
+    )

@@ -1,8 +1,11 @@
-"""Two applications on measured devices under one limit of watts on each device: what placement wins in job time."""
+"""Two applications on measured devices under one limit of watts on each device: what placement wins in job time.
+
+``simulate_devices`` makes all simulations on measured devices: under one budget, and under limits of each device.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +14,12 @@ from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
+from wattqueue_studies.chips import budgets
 from wattqueue_studies.chips.budgets import measured
-from wattqueue_studies.chips.devices import Devices
-from wattqueue_studies.chips.workload import draw_jobs
-from wattqueue_studies.frame.samples import Trial
+from wattqueue_studies.chips.devices import Devices, draw_jobs
+from wattqueue_studies.frame.samples import Progress, Samples, Trial, sweep
 
 SHARES = (0.6, 0.8, 1.0)
 """Limits, as shares of the mean over devices of their highest watts."""
@@ -87,3 +91,42 @@ def cases(found: Devices, benchmark: str) -> Iterator[tuple[str, DeviceLimit]]:
         for share in SHARES:
             name = f"{' + '.join(found.apps)}, limit {100 * share:.0f} %, load {load:.1f}"
             yield name, DeviceLimit(found, benchmark, share, load)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulated:
+    """Figures of all runs, draw by draw.
+
+    Attributes:
+        budgets: One application under a budget, by policy.
+        limits: Two applications under a limit of each device, by placement.
+    """
+
+    budgets: Samples
+    limits: Samples
+
+    @property
+    def draws(self) -> int:
+        """Return the number of draws."""
+        return len(next(iter(self.budgets.values.values())))
+
+
+def simulate_devices(
+    pairs: Sequence[Devices], benchmarks: Sequence[str], draws: int, threads: int, progress: Progress | None = None
+) -> Simulated:
+    """Simulate every policy and placement on the devices of every pair.
+
+    Args:
+        pairs: Devices of each pair.
+        benchmarks: The application of each pair by which one rank is made under limits of devices.
+        draws: Draws of jobs and of the devices' numbers.
+        threads: Simulations at a time.
+        progress: Called with (finished, all) simulations of each of the two parts.
+    """
+    under_budget = {name: case for found in pairs for name, case in budgets.cases(found)}
+    under_limit = {n: case for found, b in zip(pairs, benchmarks, strict=True) for n, case in cases(found, b)}
+    seeds = range(draws)
+    return Simulated(
+        sweep(budgets.DeviceBudget.draw, under_budget, budgets.POLICIES, seeds, threads=threads, progress=progress),
+        sweep(DeviceLimit.draw, under_limit, POLICIES, seeds, threads=threads, progress=progress),
+    )

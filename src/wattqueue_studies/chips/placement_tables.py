@@ -11,8 +11,7 @@ from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue_studies.chips.budgets import BASE, ONE_RANK, ORACLE
-from wattqueue_studies.chips.limits import BY_NUMBER
-from wattqueue_studies.chips.simulations import Simulated
+from wattqueue_studies.chips.limits import BY_NUMBER, Simulated
 from wattqueue_studies.frame.samples import Samples, change
 
 CHANGES = {"turnaround_s": "mean turnaround", "energy_j": "energy"}

@@ -10,7 +10,7 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate
-from wattqueue_studies.chips.pairs import HALVES, QUANTITIES, ChipPair
+from wattqueue_studies.chips.chip_runs import HALVES, QUANTITIES, ChipPair
 from wattqueue_studies.frame.samples import resampled
 
 SHARES = (0.25, 0.5, 0.75)

@@ -19,18 +19,24 @@ from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue_studies.chips import limits
 from wattqueue_studies.chips.budgets import ORACLE
-from wattqueue_studies.chips.chip_runs import ChipRuns, read_chip_runs
+from wattqueue_studies.chips.chip_runs import (
+    ChipPair,
+    ChipRuns,
+    chip_medians,
+    chip_pair,
+    measured_table,
+    read_chip_runs,
+)
 from wattqueue_studies.chips.devices import devices
 from wattqueue_studies.chips.extensions.comparison import ExtensionFigures, compare_extensions
 from wattqueue_studies.chips.extensions.learning import node_figures
 from wattqueue_studies.chips.extensions.sites import MeasuredPair, Sites
 from wattqueue_studies.chips.extensions.tables import document
 from wattqueue_studies.chips.extensions.tables import tables as extension_tables
-from wattqueue_studies.chips.pairs import ChipPair, chip_medians, chip_pair, measured_table
+from wattqueue_studies.chips.limits import Simulated, simulate_devices
 from wattqueue_studies.chips.placement_tables import pictures, tables
 from wattqueue_studies.chips.placement_tables import rows as placement_rows
 from wattqueue_studies.chips.ranks import RankRow, SavingRow, rank_rows, saving_rows
-from wattqueue_studies.chips.simulations import Simulated, simulate_devices
 from wattqueue_studies.clustercockpit import read_node_series
 from wattqueue_studies.frame.claim import ClaimTable, Judged
 from wattqueue_studies.frame.published import published

@@ -38,8 +38,7 @@ def ratios(
     bits: Annotated[int, typer.Option(min=8, max=63, help="Width of the counters of a CSV, at which they wrap.")] = 48,
 ) -> None:
     """Compute the activity ratios of Table 1 (events per cycle) from raw counters and active cores."""
-    from wattqueue_studies.pmc.activity import SocketRun, activity_ratios
-    from wattqueue_studies.pmc.activity_table import write_activity
+    from wattqueue_studies.pmc.activity import SocketRun, activity_ratios, write_activity
     from wattqueue_studies.pmc.events import microarchitecture
     from wattqueue_studies.pmc.recording import read_recording
 
@@ -73,7 +72,7 @@ def predict(
     Components are chosen on the socket on which the applications were recorded, if their watts are there.
     """
     from wattqueue.formats.unit_factors import write_unit_factors
-    from wattqueue_studies.pmc.activity_table import read_activity
+    from wattqueue_studies.pmc.activity import read_activity
     from wattqueue_studies.pmc.machine import predict_table
 
     found = predict_table(
@@ -150,8 +149,8 @@ def traffic(
     from wattqueue.formats.table.job_table import write_table
     from wattqueue.formats.unit_factors import write_unit_factors
     from wattqueue.formats.workloads.cwm import read_cwm
-    from wattqueue_studies.variability.chips import draw_chips
     from wattqueue_studies.variability.codes import applications, kernels
+    from wattqueue_studies.variability.physics import draw_chips
     from wattqueue_studies.variability.traffic import unit_truth, with_watts
 
     read = read_cwm(jobs)

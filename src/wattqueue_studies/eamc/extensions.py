@@ -22,7 +22,7 @@ from wattqueue.parts.order.priority_regret import PriorityRegret
 from wattqueue.parts.order.wait_aware import WaitAware
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
-from wattqueue.workload.cirne import CirneModel
+from wattqueue_studies.eamc.cirne import CirneModel
 from wattqueue_studies.eamc.tables import RESPONSE_AND_ENERGY
 from wattqueue_studies.eamc.workloads import CONSERVATIVE, Case, System, paper_cases, workload
 from wattqueue_studies.frame.compare import ComparisonTable, compare

@@ -13,7 +13,6 @@ from typing import Any
 
 from wattqueue.report.document import Block
 from wattqueue.report.figure import Drawn
-from wattqueue.workload.cirne import CirneModel
 from wattqueue_studies.eamc.choices import (
     SHARES,
     energy_ratios,
@@ -21,14 +20,15 @@ from wattqueue_studies.eamc.choices import (
     partition_rows,
     threshold_rows,
 )  # fmt: skip
+from wattqueue_studies.eamc.cirne import CirneModel
 from wattqueue_studies.eamc.extensions import extensions
 from wattqueue_studies.eamc.misnamed import MisnamedResult, misnamed
-from wattqueue_studies.eamc.pictures import figure_5
 from wattqueue_studies.eamc.tables import (
     FIGURE_METRICS,
     TOLD,
     beside_table,
     choice_tables,
+    figure_5,
     figure_table,
     ratio_table,
     threshold_table,

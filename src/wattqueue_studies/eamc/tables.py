@@ -1,12 +1,18 @@
-"""Tables of the study of paper 1: what EAMC chooses, and the policies of each figure over its base."""
+"""Tables of the study of paper 1: what EAMC chooses, and the policies of each figure over its base.
+
+Figure 5 of the paper is the share of jobs on their best partition, as box plots over seeds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from wattqueue.report.compare.stats import with_interval
 from wattqueue.report.document import Table
+from wattqueue.report.figure import Axis, Drawn
+from wattqueue.report.figures import boxes
+from wattqueue.report.figures.boxes import Box
 from wattqueue_studies.eamc.choices import SHARES, WEIGHTS
 from wattqueue_studies.frame.changes import changes_table
 from wattqueue_studies.frame.claim import Judged
@@ -99,3 +105,24 @@ def beside_table(leading: list[Judged], beside: list[Judged]) -> Table:
     title = "Each published figure by both readings of section 4.2.1"
     note = "The first is what 4.2.1 describes, the second what it names. Intervals are over each one's own seeds."
     return Table(heads, rows, title, note, words=(0, 3, 5), key="beside")
+
+
+def figure_5(conservative: Samples, easy: Samples, policies: Sequence[str]) -> Iterator[Drawn]:
+    """Yield one picture per workload and panel: all jobs, and those whose best partition is p2."""
+    for share in SHARES:
+        for metric, whose in ((BEST, "all jobs"), (f"{BEST}_p2", "jobs whose best partition is p2")):
+            setting, shown, marks = f"p1/p2, {share} %", dict[str, Box](), list[float | None]()
+            for policy in (p for p in policies if p != "base-slurm"):
+                for name, samples in ((policy, conservative), (f"{policy}, EASY", easy)):
+                    shown[name] = Box.of(samples.of(setting, policy, metric))
+                    marks.append(TOLD.figure(setting, policy, metric) if name == policy else None)
+            picture = boxes.figure(
+                f"{metric.replace('_', '-')}-{share}",
+                f"Jobs on their best partition: {setting}, {whose}",
+                "Figure 5: share by seed; Base Slurm has 100 %. A triangle marks what the text prints.",
+                Axis("share of jobs", "%"),
+                shown,
+                published=marks,
+                rows="policy",
+            )
+            yield picture, "boxes"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError, InputError
-from wattqueue.formats.ear.profiles import EarTables, read_tables_csv
+from wattqueue.formats.ear.files import EarTables, read_tables_csv
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.eamc_table1 import PARTITIONS, table1_profiles
@@ -28,7 +28,7 @@ from wattqueue.parts.efficiency import choose, part_eff
 from wattqueue.parts.estimator.ear import Ear
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.workload.cirne import CirneModel, generate
+from wattqueue_studies.eamc.cirne import CirneModel, generate
 from wattqueue_studies.frame.samples import Trial, TrialFigures
 
 SYSTEMS = {"p1/p2": "eamc-p1p2", "p1/p3": "eamc-p1p3"}

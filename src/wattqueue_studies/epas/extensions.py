@@ -23,7 +23,8 @@ from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.rapl_lending import RaplLending
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.parts.run_contracts import Control
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 from wattqueue.report.compare.stats import estimate, with_interval
 from wattqueue.report.document import Table
@@ -32,8 +33,7 @@ from wattqueue.workload import lightesp
 from wattqueue_studies.clustercockpit import read_node_series
 from wattqueue_studies.epas.overshoot import Demand, node_demand, overshoot_table, wide_job
 from wattqueue_studies.epas.trial import CAPS_W, LuleshWatts, kept_cap, paper_machine, shared_figures, true_figures
-from wattqueue_studies.frame.never_ran import never_ran_tables
-from wattqueue_studies.frame.samples import Samples, Trial, TrialFigures, sweep
+from wattqueue_studies.frame.samples import Samples, Trial, TrialFigures, never_ran_tables, sweep
 
 MACHINE = "bull"
 PLAIN, EPAS, AT_START, LENDING = "no redistribution", "rapl-redistribution", "reset at starts", "rapl-lending"

@@ -10,9 +10,9 @@ from wattqueue.model.jobs import Floats
 from wattqueue.model.metrics import job_figures
 from wattqueue.model.steps import Steps
 from wattqueue.report.figure import Axis, Drawn
-from wattqueue.report.figures import curves
-from wattqueue.workload.miniapps import APPS, time_by_option, watts_by_option
+from wattqueue.workload.lightesp import APPS, time_by_option, watts_by_option
 from wattqueue_studies.epas.trial import BASE, CAPS_W, E_PAS, EspCase, EspRun, paper_machine
+from wattqueue_studies.frame.figures import curves
 
 SEED = 0
 """Draw that the pictures show."""
@@ -57,7 +57,7 @@ def trade_offs(case: EspCase, number: int) -> Drawn:
     title = f"Figure {number}: trade-offs between time and watts, {case.machine}"
     says = "Assumed curves, between the highest and the lowest frequency of the window."
     axes = (Axis("run time relative to the highest frequency"), Axis("power of a core", "W"))
-    return curves.figure(f"trade-{case.machine}", title, says, axes, lines, float(x[-1])), "overlay"
+    return curves(f"trade-{case.machine}", title, says, axes, lines, float(x[-1])), "overlay"
 
 
 def power(case: EspCase, number: int, name: str, run: EspRun, end: float) -> Drawn:
@@ -83,7 +83,7 @@ def waits(case: EspCase, number: int, pair: Mapping[str, EspRun]) -> Drawn:
     lines = {name: (np.sort(w[~np.isnan(w)])[:, np.newaxis] <= x).mean(axis=0) for name, w in found.items()}
     axes = (Axis("wait", "s"), Axis("share of jobs that wait no longer"))
     title = f"Figure {number}: distribution of waits, {case.machine}"
-    return curves.figure(f"waits-{case.machine}", title, "Generated, one seed.", axes, lines, longest), "overlay"
+    return curves(f"waits-{case.machine}", title, "Generated, one seed.", axes, lines, longest), "overlay"
 
 
 def _means(run: EspRun, steps: Steps, end: float) -> Floats:
@@ -93,4 +93,4 @@ def _means(run: EspRun, steps: Steps, end: float) -> Floats:
 
 def _over_time(key: str, title: str, says: str, y: Axis, lines: Mapping[str, Floats], end: float) -> Drawn:
     x = Axis("time since first submission", "s")
-    return curves.figure(key, title, says, (x, y), lines, end), "overlay"
+    return curves(key, title, says, (x, y), lines, end), "overlay"

@@ -10,8 +10,7 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.report.compare.stats import estimate, with_interval
 from wattqueue.report.document import Block, Table
-from wattqueue.workload.lightesp import DIVIDE
-from wattqueue.workload.miniapps import LULESH, exponent_that_admits
+from wattqueue.workload.lightesp import DIVIDE, LULESH, exponent_that_admits
 from wattqueue_studies.epas.algorithm import growth_table
 from wattqueue_studies.epas.cap_response import ResponseError, errors_on_other_half, read_capped_runs
 from wattqueue_studies.epas.extensions import Extensions, ExtensionTables

@@ -20,11 +20,12 @@ from wattqueue.parts.contracts import Asked, Prediction
 from wattqueue.parts.controls.rapl_redistribution import PERIOD_S, RaplRedistribution
 from wattqueue.parts.ledger.measured import Measured
 from wattqueue.parts.run_contracts import Read
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.workload import lightesp
-from wattqueue.workload.miniapps import APPS, LULESH, time_by_option, watts_by_option
+from wattqueue.workload.lightesp import APPS, LULESH, time_by_option, watts_by_option
 from wattqueue_studies.frame.samples import Trial, TrialFigures
 
 CORES = 520

@@ -24,9 +24,16 @@ from wattqueue.report.compare.stats import Estimate, estimate
 from wattqueue.report.document import Block, Prose
 from wattqueue.report.figure import Drawn
 from wattqueue_studies.frame.claim import Claim, ClaimTable, Judged, known
-from wattqueue_studies.frame.never_ran import DIFFERENT_WORK, never_ran_rows, never_ran_tables
 from wattqueue_studies.frame.report import StudyReport
-from wattqueue_studies.frame.samples import Samples, change, extreme, resampled
+from wattqueue_studies.frame.samples import (
+    DIFFERENT_WORK,
+    Samples,
+    change,
+    extreme,
+    never_ran_rows,
+    never_ran_tables,
+    resampled,
+)
 
 OF_CLAIM = {f.name for f in fields(Claim)}
 """Keys of an entry that describe the claim; the others say how ours is measured."""

@@ -3,6 +3,8 @@
 A *draw* is one random realisation of a study's workload: a seed, or a window of a trace. All policies run on the same
 draws, so that differences are paired. A *setting* is what a study varies besides the policy: machine and mix of
 applications, or the cap.
+
+``never_ran_tables`` says which runs of a study left jobs, and why: those are compared with nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from wattqueue.errors import EngineError, InputError
 from wattqueue.model.comparability import OPEN, Gate, WorkDone, gate_of_groups
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate, estimate
+from wattqueue.report.document import Table
 
 if TYPE_CHECKING:
     from wattqueue.sim.engine import Run
@@ -230,3 +233,39 @@ def extreme(found: Iterable[Estimate], greatest: bool) -> Estimate:
     every = list(found)
     known = [e for e in every if not np.isnan(e.mean)]
     return (max if greatest else min)(known or every, key=lambda e: e.mean)
+
+
+TITLE = "Jobs that never ran"
+NOTE = "Sums over all draws. Figures of runs that did different work are not compared: – stands in their place."
+DIFFERENT_WORK = "the runs did different work: see the table of jobs that never ran"
+"""Reason of a claim whose figure does not exist."""
+
+
+def never_ran_rows(simulated: Iterable[Samples]) -> list[dict[str, Any]]:
+    """Return a row for each (setting, policy) with jobs that never ran, for JSON."""
+    return [
+        {
+            "setting": setting,
+            "policy": policy,
+            "jobs": did.jobs,
+            "jobs_never_ran": did.never_ran,
+            "reasons": did.reasons,
+        }
+        for setting, policy, did in _left(simulated)
+    ]
+
+
+def never_ran_tables(simulated: Sequence[Samples]) -> list[Table]:
+    """Return the table of jobs that never ran; none where all jobs of all runs did."""
+    rows = [[f"{policy}, {setting}", did.text] for setting, policy, did in _left(simulated)]
+    heads = ("policy, workload", "never ran")
+    return [Table(heads, rows, TITLE, NOTE, words=(1,), key="never-ran")] if rows else []
+
+
+def _left(simulated: Iterable[Samples]) -> Iterator[tuple[str, str, WorkDone]]:
+    """Yield setting, policy and the work of all draws together where jobs never ran."""
+    for samples in simulated:
+        for (setting, policy), did in samples.work.items():
+            whole = WorkDone.total(did)
+            if whole.never_ran:
+                yield setting, policy, whole

@@ -13,11 +13,8 @@ from wattqueue.errors import InputError
 from wattqueue.formats.source import opened, shown
 from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.pmc.counters import COUNTER_BITS, CounterTrace
 from wattqueue_studies.pmc.events import plain
-from wattqueue_studies.pmc.mpstat import read_mpstat
-from wattqueue_studies.pmc.perf_stat import read_perf_stat
-from wattqueue_studies.pmc.readings import read_counters_csv
+from wattqueue_studies.pmc.readings import COUNTER_BITS, CounterTrace, read_counters_csv, read_mpstat, read_perf_stat
 
 PACKAGE_ENERGY = "energy-pkg"
 """perf's event of a socket's joules (``power/energy-pkg/``), without the name of its PMU."""

@@ -20,7 +20,8 @@ from wattqueue.model.profiles import PERIOD_S
 from wattqueue.model.schedule import PowerSeries, Reason
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import find_row
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.profiles import profile_power

@@ -25,11 +25,10 @@ from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.report.compare.stats import estimate
 from wattqueue.report.document import Block, Prose
 from wattqueue.report.figure import Axis, Drawn
-from wattqueue.report.figures import points
 from wattqueue_studies.frame.compare import Compared, ComparisonTable, points_change
-from wattqueue_studies.frame.never_ran import never_ran_tables
+from wattqueue_studies.frame.figures import points
 from wattqueue_studies.frame.report import Progress
-from wattqueue_studies.frame.samples import Samples
+from wattqueue_studies.frame.samples import Samples, never_ran_tables
 from wattqueue_studies.powercap import tables
 from wattqueue_studies.powercap.cell import IN_FLIGHT, MAX, MEAN, PowercapCell, easy_cells
 from wattqueue_studies.powercap.prepare import Prepared, WorkloadSelection, prepare_traces
@@ -143,7 +142,7 @@ class Frontier:
             if any(map(self._whole, names))
         }
         for metric, label in SIDES.items():
-            drawn = points.figure(
+            drawn = points(
                 f"frontier-{metric.removesuffix('_percent')}",
                 f"Trade-off: unused power against {label}",
                 "Means over traces; lower left is better. A line joins rules that differ by their margin alone. "

@@ -33,9 +33,8 @@ from wattqueue.model.steps import Steps
 from wattqueue.report.compare.stats import LEVEL, estimate, with_interval
 from wattqueue.report.document import Block, Table
 from wattqueue_studies.frame.claim import ClaimTable
-from wattqueue_studies.frame.never_ran import never_ran_rows, never_ran_tables
 from wattqueue_studies.frame.report import Progress, StudyReport
-from wattqueue_studies.frame.samples import Samples
+from wattqueue_studies.frame.samples import Samples, never_ran_rows, never_ran_tables
 from wattqueue_studies.powercap.cell import MEAN
 from wattqueue_studies.powercap.month_cell import BREAK, DRIFT, GENERATED, PHASES_S, RAMPS, MonthCell
 

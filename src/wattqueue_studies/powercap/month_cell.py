@@ -17,7 +17,8 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import cap_sums
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import find_row
 from wattqueue.sim.engine import simulate
 from wattqueue.workload.cycle import DAY_S

@@ -33,9 +33,9 @@ from wattqueue_studies.powercap.cell import (
     easy_cells,
 )
 from wattqueue_studies.powercap.frontier import Frontier, FrontierStudy
-from wattqueue_studies.powercap.pictures import pictures
 from wattqueue_studies.powercap.prepare import Prepared, WorkloadSelection, prepare_traces
 from wattqueue_studies.powercap.runs import ALL, BINDING, COLUMNS, KEPT, PowercapRuns, over_traces, pooled, run_traces
+from wattqueue_studies.powercap.tables import pictures
 
 TOLD = published("wattqueue_studies.powercap")
 """What the paper prints (claims.toml)."""

@@ -1,22 +1,30 @@
-"""The study's tables: printed figures beside ours, averages, every trace, and means by cap."""
+"""The study's tables: printed figures beside ours, averages, every trace, and means by cap.
+
+Figures 4 and 5 of the paper are drawn over all traces (``pictures``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from wattqueue.campaign.cell import Row
+from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked_policy
 from wattqueue.policy.rows import published_rows
 from wattqueue.report import words
 from wattqueue.report.compare.stats import estimate, with_interval
 from wattqueue.report.document import Table
+from wattqueue.report.figure import Axis, Drawn
+from wattqueue.report.figures import boxes
+from wattqueue.report.figures.boxes import Box
 from wattqueue_studies.frame.published import Published
 from wattqueue_studies.frame.samples import Samples
-from wattqueue_studies.powercap.cell import MAX, MEAN, NAIVE
-from wattqueue_studies.powercap.runs import ALL, BINDING, COLUMNS, EXCESS_MEDIAN, PowercapRuns, over_traces
+from wattqueue_studies.powercap.cell import HIGHEST_DYNAMIC_W, MAX, MEAN, NAIVE, QUANTILES
+from wattqueue_studies.powercap.runs import ALL, BINDING, COLUMNS, EXCESS_MEDIAN, KEPT, PowercapRuns, over_traces
 
 BY_TRACE = (
     (NAIVE, "unused_percent"), (MAX, "unused_percent"), (MAX, "broken"), (MEAN, "unused_percent"), (MEAN, "broken"),
@@ -86,3 +94,48 @@ def workloads(run: PowercapRuns) -> dict[str, Any]:
         "origin": "generated", **asdict(run.choice), "trace_jobs": made.jobs, "begin_s": list(made.trace.begins_s),
         "jobs": list(made.window_jobs), "nodes_asked_at_begin": list(made.nodes_asked), "left_out": list(run.left_out),
     }  # fmt: skip
+
+
+def pictures(runs: Sequence[PowercapRuns], samples: Samples) -> Iterator[Drawn]:
+    """Yield Figure 4, one picture per policy, then Figure 5 without the workloads left out and with them, the excess.
+
+    In Figure 4 a box left of its mark leaves power unused; the part of a box right of it is above the cap.
+    ``samples`` are those of all windows.
+    """
+    caps = samples.settings
+    rows = [row for run in runs for row in run.rows]
+    for policy in samples.policies:
+        drawn = boxes.figure(
+            f"power-{policy.replace('+', '-')}",
+            f"Figure 4: power under {marked_policy(policy)}",
+            "Power above idle over the capped hours of all workloads, by cap; the triangle is the cap.",
+            Axis("power", "% of the highest dynamic power"),
+            {f"cap {cap} %": Box.of(pooled_percent(rows, policy, float(cap))) for cap in caps},
+            published=[float(cap) for cap in caps],
+            mark="cap",
+            rows="cap",
+        )
+        yield drawn, "boxes"
+    turnaround = "Mean turnaround of a workload under a cap against the same workload under EASY without one"
+    kept = np.concatenate([run.groups(KEPT).any(axis=1) for run in runs])
+    fewer = samples.take(np.flatnonzero(kept).tolist())
+    cost, excess = Axis("change of mean turnaround", "%"), Axis("highest excess", "% of the cap")
+    gone = f"{turnaround}, without the workload of each trace on which capping helps most."
+    for key, title, says, shown, metric, axis in (
+        ("turnaround-29", "Figure 5: cost in turnaround", gone, fewer, "turnaround_change_percent", cost),
+        ("turnaround", "All workloads", f"{turnaround}.", samples, "turnaround_change_percent", cost),
+        ("excess", "Highest excess", "Greatest power above the cap in a run.", samples, "excess_percent", excess),
+    ):
+        found = {marked_policy(p): Box.of(shown.grid(p, metric).ravel()) for p in shown.policies}
+        yield boxes.figure(key, title, says, axis, found, rows="policy", from_zero=False), "boxes"
+
+
+def pooled_percent(rows: Sequence[Row], policy: str, cap: float) -> Floats:
+    """Return power of all workloads at one cap, in percent of the highest dynamic power. Shape (k,).
+
+    Each run contributes the same number of values, interpolated from the quantiles that its row keeps.
+    """
+    runs = [r for r in rows if r["policy"] == policy and r["cap_percent"] == cap]
+    at = np.linspace(0.005, 0.995, 100)
+    read = [np.interp(at, QUANTILES, np.array(r["power_w_quantiles"], np.float64)) for r in runs]
+    return 100.0 * np.concatenate(read) / HIGHEST_DYNAMIC_W

@@ -14,8 +14,9 @@ from wattqueue.model.jobs import Floats
 from wattqueue.report import words
 from wattqueue.report.document import Table, without_gaps
 from wattqueue.report.figure import Axis, Drawn
-from wattqueue.report.figures import boxes, points
+from wattqueue.report.figures import boxes
 from wattqueue.workload.marconi import READING_W
+from wattqueue_studies.frame.figures import points
 
 TITLES = {"mean": "Mean watts: error by user", "max": "Greatest watts: error by user"}
 """Targets with the headings of their pictures."""
@@ -136,7 +137,7 @@ def pictures(found: PredictionScoreTables) -> Iterator[Drawn]:
     for letter, (target, shares) in zip("ab", found.watts.items(), strict=False):
         line = {f"{watts:g} W": (watts, share) for watts, share in shares.items()}
         yield (
-            points.figure(
+            points(
                 f"watts-{target}",
                 f"Figure 2 ({letter}): {TITLES[target].partition(':')[0].lower()} of a node",
                 f"Share of generated jobs, in steps of {READING_W:g} W. The paper prints a peak around 700 W.",

@@ -14,7 +14,8 @@ from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.estimator.oracle_unit_watts import OracleUnitWatts
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.placement.benchmark import Benchmark
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue_studies.sockets import COMPUTE_BOUND, PmcTrial, share_of_kinds
 from wattqueue_studies.variability.codes import applications
 from wattqueue_studies.variability.nodes import PER_NODE, SocketLimits, node_watts, sockets_used

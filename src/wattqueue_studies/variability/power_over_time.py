@@ -12,7 +12,7 @@ from wattqueue.model.metrics import CapSums, cap_sums, span
 from wattqueue.model.steps import Steps
 from wattqueue.report.document import Table
 from wattqueue.report.figure import Drawn, axis_of_time, power_axis
-from wattqueue.report.figures import curves
+from wattqueue_studies.frame.figures import curves
 from wattqueue_studies.variability.knowledge import BASE
 from wattqueue_studies.variability.trial import BudgetCase
 
@@ -88,7 +88,7 @@ class PowerOverTime:
         lines = {SHOWN[name]: t.highest_w for name, t in self.traces.items()} | {"budget": np.full(BINS, BUDGET_W)}
         says = f"Highest power in {BINS} bins of {self.end_s / BINS:.0f} s; {TRAFFIC} traffic, one draw of sockets."
         axes = axis_of_time(self.end_s, None), power_axis(max(float(v.max()) for v in lines.values()))
-        return curves.figure("power", "Figure 1: power under 15 kW", says, axes, lines, self.end_s), "overlay"
+        return curves("power", "Figure 1: power under 15 kW", says, axes, lines, self.end_s), "overlay"
 
     def document(self) -> dict[str, Any]:
         """Return the traces for JSON."""

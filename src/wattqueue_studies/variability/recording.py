@@ -13,9 +13,8 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue_studies.pmc.activity import ActivityTrace
-from wattqueue_studies.variability.chips import Chips
 from wattqueue_studies.variability.codes import COUNTER_S, SAMPLE_S, Code, activity, kernels
-from wattqueue_studies.variability.physics import socket_watts
+from wattqueue_studies.variability.physics import Chips, socket_watts
 
 COUNTER_SD = 0.01
 """Relative noise of a counter over one second, and of active cores."""

@@ -18,9 +18,8 @@ from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.unit_table import UnitTable
-from wattqueue_studies.variability.chips import Chips
 from wattqueue_studies.variability.codes import SAMPLE_S, Code, activity, applications
-from wattqueue_studies.variability.physics import LEAKAGE_W, LIMIT_W, core_watts, true_watts, uncore_watts
+from wattqueue_studies.variability.physics import LEAKAGE_W, LIMIT_W, Chips, core_watts, true_watts, uncore_watts
 
 SP_MZ_D8_S = 120.0
 """Estimate that distinguishes the rows of bt-mz_D.8: 240 s are bt-mz, 120 s sp-mz."""

@@ -17,8 +17,7 @@ import httpx
 from tests.live.procs import MARKER, end_all
 from tests.live.slurmlab import free_ports, wait_for
 from wattqueue_grid.openadr.client import VtnClient
-from wattqueue_grid.openadr.config import OpenADRSection
-from wattqueue_grid.openadr.rules import SiteRules
+from wattqueue_grid.openadr.section import OpenADRSection, SiteRules
 from wattqueue_grid.openadr.ven import Ven
 
 VTN = Path(__file__).parents[3] / "examples" / "openadr" / "vtn.py"

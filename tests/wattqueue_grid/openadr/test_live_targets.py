@@ -18,8 +18,8 @@ from wattqueue.live.config import load_config
 from wattqueue.live.reports.metrics import LiveMetrics
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
-from wattqueue_grid.openadr.config import OpenADRSection
 from wattqueue_grid.openadr.memory import alone
+from wattqueue_grid.openadr.section import OpenADRSection
 from wattqueue_grid.openadr.service import VenService, rules_of, same_targets, ven_of
 
 IDLE_W = 800.0

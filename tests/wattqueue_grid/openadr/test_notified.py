@@ -19,9 +19,9 @@ from tests.live.slurmlab import free_ports, wait_for
 from tests.wattqueue_grid.openadr.grid import KW, SECRET, Grid, client, limit, soon, ven
 from wattqueue.errors import InputError
 from wattqueue_grid.openadr.client import Secrets, VtnError
-from wattqueue_grid.openadr.config import OpenADRSection
 from wattqueue_grid.openadr.notifier import address, offered
 from wattqueue_grid.openadr.objects import parse
+from wattqueue_grid.openadr.section import OpenADRSection
 from wattqueue_grid.openadr.service import VenService
 from wattqueue_grid.openadr.webhook import Webhook
 

@@ -16,10 +16,9 @@ from wattqueue.whatif.bill import SignalSource, Tariff
 from wattqueue_grid.settlement.calendar import SiteCalendar
 from wattqueue_grid.settlement.contract import Contract, EventTerms, NegativePrice, read_contract
 from wattqueue_grid.settlement.events import called_events, chosen
-from wattqueue_grid.settlement.files import csv_files
 from wattqueue_grid.settlement.load_history import CalledEvent, LoadHistory
 from wattqueue_grid.settlement.page import document
-from wattqueue_grid.settlement.statement import EventStatement, settle_event
+from wattqueue_grid.settlement.statement import EventStatement, csv_files, settle_event
 
 NAN = float("nan")
 CONTRACT = Contract(

@@ -9,11 +9,8 @@ import pytest
 
 from wattqueue.errors import InputError
 from wattqueue.formats.unit_factors import read_unit_factors, write_unit_factors
-from wattqueue_studies.pmc.activity import ActivityTrace, SocketRun
-from wattqueue_studies.pmc.activity_table import read_activity, write_activity
-from wattqueue_studies.pmc.mpstat import read_mpstat
-from wattqueue_studies.pmc.perf_stat import read_perf_stat
-from wattqueue_studies.pmc.readings import read_counters_csv
+from wattqueue_studies.pmc.activity import ActivityTrace, SocketRun, read_activity, write_activity
+from wattqueue_studies.pmc.readings import read_counters_csv, read_mpstat, read_perf_stat
 from wattqueue_studies.pmc.recording import cpu_numbers, read_recording
 
 PERF = """# started on Mon Nov 16 10:00:00 2026

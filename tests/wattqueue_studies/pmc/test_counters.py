@@ -7,8 +7,8 @@ import pytest
 
 from wattqueue.errors import InputError
 from wattqueue_studies.pmc.activity import ActivityTrace, activity_ratios, alike, merged
-from wattqueue_studies.pmc.counters import CounterTrace, increments
 from wattqueue_studies.pmc.events import COMPONENTS, microarchitecture, microarchitectures, plain
+from wattqueue_studies.pmc.readings import CounterTrace, increments
 
 TABLE_1 = {
     "CPU_CLK_UNHALTED.THREAD_P": 100.0,

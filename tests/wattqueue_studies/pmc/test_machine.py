@@ -12,8 +12,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.model.jobs import Floats
 from wattqueue_studies.cli.pmc import app
-from wattqueue_studies.pmc.activity import ActivityTrace, SocketRun
-from wattqueue_studies.pmc.activity_table import read_activity, write_activity
+from wattqueue_studies.pmc.activity import ActivityTrace, SocketRun, read_activity, write_activity
 from wattqueue_studies.pmc.machine import predict_table
 
 RNG = np.random.default_rng(8)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._usable import known
 from wattqueue.formats.source import opened
+from wattqueue.formats.unusable import known
 from wattqueue.model.bounds import FREQUENCY_HZ, number_of
 from wattqueue.model.ear import Signatures
 

@@ -15,10 +15,15 @@ The smallest file that is accepted, and one key more::
 Reading: ``load_machine`` (a name or a path) calls ``read_machine`` (a path) calls ``machine_of`` (dictionaries, also
 those inside a run.toml). Writing: ``machine_data`` gives dictionaries, ``machine_toml`` their text, ``write_machine`` a
 file. What is written reads back to an equal machine.
+
+A node's watts are written as ``95:190.7``, idle and maximum (``parse_node_watts``), for ``--node-watts`` and as bounds
+for energy counters. Both figures are of the whole node, as a meter at its plug would show them. The order is fixed: one
+of the figures of a reversed pair may be mistyped.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping
 from dataclasses import asdict, fields
 from functools import cache
@@ -26,11 +31,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattqueue.errors import MachineError, WattQueueError, one_of
+from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
 from wattqueue.formats.atomic_write import atomic_write
-from wattqueue.formats.schema import first_finding
+from wattqueue.formats.checked_toml import first_finding
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
+from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.version import SCHEMA_VERSION
@@ -149,3 +155,22 @@ def _table(place: Container[object]) -> type[Machine | Partition | PowerSensor]:
     if "partitions" in place:
         return Partition
     return PowerSensor if "sensor" in place else Machine
+
+
+WHERE = "--node-watts"
+"""The place that errors name."""
+
+
+def parse_node_watts(text: str) -> tuple[float, float]:
+    """Return idle and maximum watts of a node, 0 <= idle <= maximum.
+
+    Raises: InputError for other text, figures out of order, and watts outside ``bounds.UNIT_W``.
+    """
+    idle, _, most = text.partition(":")
+    try:
+        watts = float(idle), float(most)
+    except ValueError:
+        watts = math.nan, math.nan  # NaN fails every comparison below, as do infinity and a pair out of order
+    if not 0 <= watts[0] <= watts[1] < math.inf:
+        raise InputError(f"{text!r} is not IDLE:MAX in watts", where=WHERE, hint="for example 95:190.7, idle first")
+    return UNIT_W.require(watts[0], "idle watts", where=WHERE), UNIT_W.require(watts[1], "maximum watts", where=WHERE)

@@ -1,7 +1,7 @@
 """The keys and types of a machine file, for pydantic; defaults are those of ``model.machine``.
 
-pydantic reports every finding with its place in the file, which ``formats.schema`` puts into words. It is imported
-only when a machine is read, since the import takes 40 ms. What depends on several keys (idle above maximum, an
+pydantic reports every finding with its place in the file, which ``formats.checked_toml`` puts into words. It is
+imported only when a machine is read, since the import takes 40 ms. What depends on several keys (idle above maximum, an
 option without watts) is checked by ``model.machine`` itself.
 
 The place in the flow: ``toml.read_toml`` gives nested dictionaries, ``MachineFile`` checks keys, types and the range

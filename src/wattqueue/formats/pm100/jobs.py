@@ -34,11 +34,10 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats import _parquet
-from wattqueue.formats._usable import known, size_and_time_rules
 from wattqueue.formats.pm100.power import Recorded, recorded_power
 from wattqueue.formats.slurm.columns import Clock
 from wattqueue.formats.slurm.hosts import HostIndex, HostRanges, count_nodes, shared_with_others
-from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.unusable import Unusable, known, size_and_time_rules
 from wattqueue.formats.workload import ALL_NODES, ALONE, ENERGY, QUALITY, Workload, alone_words, quality_labels
 from wattqueue.formats.workload_format import DEFAULTS, ReadOptions
 from wattqueue.model.bounds import COUNT, TIME_S

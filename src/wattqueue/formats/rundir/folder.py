@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import figure
 from wattqueue.formats._parquet import readable
 from wattqueue.formats.atomic_write import atomic_folder, polars_errors
 from wattqueue.formats.csv_records import whole_as_integers
+from wattqueue.formats.json_text import figure
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.formats.rundir import follows, tables
 from wattqueue.formats.source import exists, opened

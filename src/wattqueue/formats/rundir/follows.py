@@ -34,7 +34,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import ENERGIES, Metrics, energies, metrics, span
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap
-from wattqueue.model.sums import sum_of_products
+from wattqueue.model.steps import sum_of_products
 from wattqueue.version import __version__
 
 if TYPE_CHECKING:

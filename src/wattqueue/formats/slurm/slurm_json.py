@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import clean, figure
+from wattqueue.formats.json_text import clean, figure
 from wattqueue.formats.slurm.columns import UNSET
 from wattqueue.formats.slurm.jobs import workload_of
 from wattqueue.formats.slurm.rows import add_rows

@@ -1,1 +1,1 @@
-"""Formats of workloads, one file for each: ``formats.registry`` finds whatever states a ``FORMAT`` here."""
+"""Formats of workloads, one file for each: ``formats.read`` finds whatever states a ``FORMAT`` here."""

@@ -23,9 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._usable import known
 from wattqueue.formats.source import opened
-from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.unusable import Unusable, known
 from wattqueue.formats.workload import MEASURED, QUALITY, Workload
 from wattqueue.formats.workload_format import WorkloadFormat, csv_with
 from wattqueue.model.bounds import DURATION_S, UNIT_W, UNITS

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import clean, figure
+from wattqueue.formats.json_text import clean, figure
 from wattqueue.formats.source import shown
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload

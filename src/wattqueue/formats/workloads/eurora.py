@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._usable import known
 from wattqueue.formats.source import opened
-from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.unusable import Unusable, known
 from wattqueue.formats.workload import MODELLED, QUALITY, Workload
 from wattqueue.formats.workload_format import WorkloadFormat, csv_with
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS

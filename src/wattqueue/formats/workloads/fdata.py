@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats import _parquet
-from wattqueue.formats._usable import known, plausible_watts, size_and_time_rules
 from wattqueue.formats.slurm.columns import Clock
+from wattqueue.formats.unusable import known, plausible_watts, size_and_time_rules
 from wattqueue.formats.workload import ALONE, ENERGY, QUALITY, Workload, alone_words, quality_labels
 from wattqueue.formats.workload_format import DEFAULTS, ReadOptions, WorkloadFormat, parquet_with
 from wattqueue.model.bounds import COUNT, DURATION_S, TIME_S

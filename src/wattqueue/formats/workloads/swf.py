@@ -31,10 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._usable import known, size_and_time_rules
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import line_blocks, shown
-from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.unusable import Unusable, known, size_and_time_rules
 from wattqueue.formats.workload import Workload
 from wattqueue.formats.workload_format import LIKELY, NOT, ReadOptions, WorkloadFile, WorkloadFormat
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS, is_whole

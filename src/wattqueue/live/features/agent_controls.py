@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.features.node_limits import measured_by_agents
-from wattqueue.policy.policy import Policy, build_part, policy_from_row
+from wattqueue.policy.policy import build_part, policy_from_row
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import Row, find_row
 from wattqueue.store.applications import Misfit
 

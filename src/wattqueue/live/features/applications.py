@@ -20,7 +20,7 @@ from wattqueue.live.requests import MeasuredJob
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.policy.interfaces import stated
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 from wattqueue.store.applications import ApplicationDatabase, AppRun, Entry
 
 

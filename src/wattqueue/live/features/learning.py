@@ -27,7 +27,7 @@ from sqlalchemy import Column, ColumnElement, Engine, Float, Integer, Table, Tex
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
-from wattqueue.live.state.tables import given, job_table
+from wattqueue.live.state.database import given, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 
 

@@ -30,7 +30,7 @@ from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Layout
 from wattqueue.parts.run_contracts import MeteredLedger
-from wattqueue.policy.site_meter import LICENSED_SHARE, site_meter_of
+from wattqueue.policy.sensors import LICENSED_SHARE, site_meter_of
 
 GAP_S = 60.0
 """A longer time between two rounds is not metered: nobody knows what was drawn in it."""

@@ -14,11 +14,9 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.planner import RoundState
-from wattqueue.model.app_check import Consequence, Ladder
-from wattqueue.model.app_record import behind, without_choice
+from wattqueue.model.app_check import Consequence, Ladder, behind, without_choice
 from wattqueue.policy.interfaces import method_of, stated
-from wattqueue.policy.policy import Policy
-from wattqueue.policy.registry import part_class
+from wattqueue.policy.registry import Policy, part_class
 from wattqueue.store.applications import ApplicationDatabase
 
 READ_S = 60.0

@@ -39,7 +39,7 @@ from wattqueue.live.watts.bound import NO_LIMITS, LimitsInForce
 from wattqueue.live.world import Layout
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.interfaces import stated
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import View

@@ -15,7 +15,7 @@ from wattqueue.live.cluster import JobKey
 from wattqueue.live.features.learning import limit_column, limit_of, of_job, request_columns
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.run_times import EndedRun
-from wattqueue.live.state.tables import given, job_table
+from wattqueue.live.state.database import given, job_table
 
 RAN = job_table(
     "live_ran",

@@ -17,6 +17,7 @@ Every file is replaced atomically: slurmctld reads the heartbeat at any moment.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -202,3 +203,19 @@ def read_status(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError("is no status of the controller (not JSON)", where=folder / STATUS) from error
     return values
+
+
+def notify(state: str) -> bool:
+    """Send ``state`` (``READY=1``, ``WATCHDOG=1``, ``STOPPING=1``) to systemd; whether there was someone to send it to.
+
+    Never raises: without systemd, or with a full socket, the controller works all the same.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    where = "\0" + address[1:] if address.startswith("@") else address  # @: an abstract socket, which has no file
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as client:
+        client.settimeout(1.0)
+        client.sendto(state.encode(), where)
+        return True
+    return False

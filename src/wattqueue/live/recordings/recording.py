@@ -51,9 +51,8 @@ from wattqueue.model.signals import NO_SIGNALS, Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs
-from wattqueue.policy.domain_limits import DomainLimits
-from wattqueue.policy.domain_power import DomainReadings
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
+from wattqueue.policy.registry import Policy
 from wattqueue.policy.round import NOBODY
 
 # Columns of the job table that a pass or a part reads.

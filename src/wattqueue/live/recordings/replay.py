@@ -16,13 +16,13 @@ from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_of
 from wattqueue.live.decision import Decider
 from wattqueue.live.features.agent_controls import live_policy_from_row, load_live_policy
-from wattqueue.live.files.own_files import as_written
+from wattqueue.live.files.reading import as_written
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recordings.recording import decided, dumps, inputs_of, measured_of, request_of, run_of
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import PolicySnapshot
-from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import Policy
 
 
 class Replay:

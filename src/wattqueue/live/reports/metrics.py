@@ -29,9 +29,11 @@ from __future__ import annotations
 import hmac
 import http.server
 import math
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -39,9 +41,24 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wattqueue.errors import InputError
 from wattqueue.live.planner import RoundState
-from wattqueue.live.reports.http_server import QuietServer
 from wattqueue.live.reports.report import Report, counts_of
 from wattqueue.version import __version__
+
+
+class QuietServer(ThreadingHTTPServer):
+    """Answers each request in a thread of its own; a client that goes away in between is no error.
+
+    Python's server writes a traceback for it, into the journal of the service.
+    """
+
+    daemon_threads = True
+    """A client that hangs must not keep the controller from ending."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report a request that failed, unless its connection did."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
 
 TIMEOUT_S = 10.0
 """After so long a connection that stands still is closed."""

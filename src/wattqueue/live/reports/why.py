@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError
-from wattqueue.live.files.own_files import as_written
+from wattqueue.live.files.reading import as_written
 
 WHY = "why.json"
 Record = list[Any]

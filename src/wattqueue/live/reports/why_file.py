@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Job
 from wattqueue.live.extension import Extension, beside
-from wattqueue.live.impossible import BY_SLURM, is_impossible
+from wattqueue.live.never_starts import BY_SLURM, is_impossible
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.why import WHY, Record
 from wattqueue.live.table import OPEN_STAGES, USER_HELD, Owner, Stage
 from wattqueue.live.world import Layout
 from wattqueue.parts.contracts import Entries
+from wattqueue.policy.build import queue_order
 
 FAR_S = 10 * 365.0 * 86400.0
 """A start further away than this is a hold of the user's (job_submit.lua), no time that somebody waits for."""
@@ -99,7 +100,8 @@ def _columns(plan: RoundState, layout: Layout) -> str:
     entries = view.entries
     waiting = entries.job < len(plan.waiting)  # behind them those of running jobs, for controls
     entries = Entries(entries.job[waiting], entries.partition[waiting], entries.priority[waiting])
-    order = _policy_order(entries)
+    order = queue_order(view.jobs.submit_s[entries.job], entries)
+    order = np.arange(len(entries.job)) if order is None else order
     job = entries.job[order]
     first = np.full(len(plan.waiting), -1, np.int64)
     first[job[::-1]] = np.arange(len(job))[::-1]  # of several entries of a job the first one stands
@@ -120,15 +122,6 @@ def _columns(plan: RoundState, layout: Layout) -> str:
     # As base64 of 32-bit integers: text of so many figures takes several milliseconds of a round.
     texts = [f'"{name}":"{_encoded(column)}"' for name, column in columns.items()]
     return f'{{"names":{_names(view.jobs.job_id[jobs].tolist())},{",".join(texts)}}}'
-
-
-def _policy_order(entries: Entries) -> NDArray[np.int64]:
-    """Return the order of entries by priority, highest first, and by job; most queues are in that order already."""
-    priority, job = entries.priority, entries.job
-    falls = priority[1:] < priority[:-1]
-    if (falls | ((priority[1:] == priority[:-1]) & (job[1:] >= job[:-1]))).all():
-        return np.arange(len(job))
-    return np.lexsort((job, -priority))
 
 
 def _names(names: list[str]) -> str:

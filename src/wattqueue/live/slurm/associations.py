@@ -4,7 +4,7 @@
 ``sacctmgr`` shows at once. Limits are printed as ``limit(usage)``. The usage is not read: it lacks the jobs that the
 controller has just released.
 
-Limits of groups become named limits (``wattqueue.live.site.SiteConstraints``): ``GrpJobs`` and ``GrpTRES`` of each
+Limits of groups become named limits (``live.cluster.SiteConstraints``): ``GrpJobs`` and ``GrpTRES`` of each
 association from the user's up to the root, and of the QOS, ``MaxJobs`` of the user's association, and the QOS's
 limits per user and per account. Where the QOS states a limit, Slurm does not look at the same limit of the
 associations. Limits on times (``GrpWall``, ``GrpTRESMins``) and on single jobs are left to Slurm.
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wattqueue.live.slurm.tres import parse_tres
+from wattqueue.live.slurm.job_facts import parse_tres
 
 ASSOCIATIONS = ("scontrol", "-o", "show", "assoc_mgr", "flags=qos,assoc")
 SHARES = ("sshare", "-a", "-n", "-P", "-o", "Account,User,Partition,FairShare")

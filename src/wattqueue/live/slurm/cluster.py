@@ -1,4 +1,8 @@
-"""The driver of an unmodified Slurm, through its commands (``live.cluster.Cluster``)."""
+"""The driver of an unmodified Slurm, through its commands (``live.cluster.Cluster``).
+
+How many watts running jobs may hold together is set by a licence reservation, or by the count in slurm.conf
+(``PoolMethod``). The frequency of a job is written into a file for TaskProlog (``Frequencies``).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
 
+from wattqueue.errors import OutputError
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import (
     ChangeJob,
     Finding,
@@ -20,13 +29,114 @@ from wattqueue.live.cluster import (
     Write,
     apply_each,
 )
-from wattqueue.live.draining import FOREIGN
-from wattqueue.live.slurm.commands import Slurm, SlurmError, must
-from wattqueue.live.slurm.frequencies import Frequencies
+from wattqueue.live.parking import FOREIGN
+from wattqueue.live.slurm.commands import JOB, LICENCE, Slurm, SlurmError, must
 from wattqueue.live.slurm.observe import SUBMITTED, Observer
-from wattqueue.live.slurm.pool import PoolMethod, ReservationPool
 from wattqueue.live.slurm.writes import DRAIN_REASON, commands_of, shape
 from wattqueue.model.bounds import is_whole
+
+
+@dataclass
+class Frequencies:
+    """The per-job files that TaskProlog reads: ``FOLDER/JOB`` holds kHz. Without a folder nothing is kept.
+
+    Slurm takes a frequency at submission and never later (``scontrol update CpuFreqMax`` is refused), so a file that
+    the job's own prolog reads at its start is the only way to choose it when the job is released.
+    """
+
+    folder: Path | None
+
+    def now(self) -> dict[str, int]:
+        """Return the frequency in kHz by job name. Files of other names, or without a number, are left out."""
+        if self.folder is None or not self.folder.is_dir():
+            return {}
+        found = {}
+        for file in self.folder.iterdir():
+            text = ""
+            if JOB.fullmatch(file.name):
+                with suppress(FileNotFoundError):  # a job that ended since: the script removes its file
+                    text = file.read_text(errors="replace").strip()
+            if is_whole(text):
+                found[file.name] = int(text)
+        return found
+
+    def set(self, name: str, khz: int) -> None:
+        """Write one job's file atomically, or remove it with 0. Raises SlurmError.
+
+        A TaskProlog reads it at any moment; half a number would be another frequency.
+        """
+        if self.folder is None or not JOB.fullmatch(name):
+            return
+        try:
+            file = self.folder / name
+            if khz <= 0:
+                file.unlink(missing_ok=True)
+                return
+            atomic_text(file, f"{khz}\n", mode=0o644, sync=False)
+        except OSError as error:
+            raise SlurmError(f"frequency of job {name}: {error.strerror}", where=self.folder) from error
+        except OutputError as error:
+            raise SlurmError(f"frequency of job {name}: {error.what}", where=self.folder) from error
+
+
+RESERVATION = "wattqueue"
+"""Name of the licence reservation that withholds watts from jobs."""
+
+
+class PoolMethod(Protocol):
+    """How the pool is set. There is one implementation for each right that a site may grant."""
+
+    def set(self, slurm: Slurm, open_w: int, total_w: int) -> None:
+        """Let running jobs hold ``open_w`` of ``total_w`` together. Raises SlurmError."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReservationPool:
+    """A licence reservation withholds watts from jobs: about 6 ms, the operator role suffices.
+
+    While one stands, backfill of Slurm (22.05 to 26.05) does not plan for licences, and wide jobs starve; so the
+    reservation is deleted where the whole pool is open. The reservation belongs to root: a user who could name it
+    (``--reservation``) could use the watts in it.
+    """
+
+    name: str = RESERVATION
+
+    def set(self, slurm: Slurm, open_w: int, total_w: int) -> None:
+        shown = slurm.run(("scontrol", "-o", "show", "reservation", self.name))
+        exists = shown.code == 0 and f"ReservationName={self.name} " in shown.out
+        withheld_w = total_w - open_w
+        if withheld_w <= 0:
+            if exists:
+                must(slurm, ("scontrol", "delete", f"ReservationName={self.name}"))
+        elif exists:
+            must(slurm, ("scontrol", "update", f"ReservationName={self.name}", f"Licenses={LICENCE}:{withheld_w}"))
+        else:
+            fields = ("StartTime=now", "Duration=UNLIMITED", "Flags=LICENSE_ONLY", "Users=root")
+            licences = f"Licenses={LICENCE}:{withheld_w}"
+            must(slurm, ("scontrol", "create", "reservation", f"ReservationName={self.name}", *fields, licences))
+
+
+@dataclass(frozen=True)
+class ReconfigurePool:
+    """Rewrites a file that slurm.conf includes, then reconfigures: about 30 ms, needs the rights of SlurmUser.
+
+    ``line`` is the whole ``Licenses=`` line of the site, with ``{watts}`` for our count: slurm.conf has one such
+    line, so the site's other licences stand in it too. Running jobs keep their licences when the count falls below what
+    is in use; Slurm then starts nothing until enough of them ended.
+    """
+
+    file: Path
+    line: str = f"Licenses={LICENCE}:{{watts}}"
+
+    def set(self, slurm: Slurm, open_w: int, total_w: int) -> None:
+        try:
+            line = self.line.format(watts=open_w)
+            atomic_text(self.file, f"# written by wattqueue live\n{line}\n", mode=0o644)
+        except OutputError as error:
+            raise SlurmError(error.what, where=error.where, hint=error.hint) from error
+        must(slurm, ("scontrol", "reconfigure"))
+
 
 CONFIRM_S = 2.0
 """Age from which a list of jobs is read again before something is written to one of them."""

@@ -56,7 +56,7 @@ def parse_dependency(text: str) -> tuple[Condition, ...] | None:
 
 @dataclass
 class Dependencies:
-    """InstantResult for held jobs. How a job ended is asked once, when it has left the queue."""
+    """Answers for held jobs. How a job ended is asked once, when it has left the queue."""
 
     slurm: Slurm
     _ended: dict[str, frozenset[str]] = field(default_factory=dict)

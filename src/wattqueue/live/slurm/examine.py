@@ -10,8 +10,7 @@ from pathlib import Path
 
 from wattqueue.formats.slurm.sacct import ASK_FOR, sacct_command
 from wattqueue.live.doctor import NO, PART, YES, Check, Find, Run, ask
-from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
-from wattqueue.live.slurm.sharing import PARTITIONS, shared_in
+from wattqueue.live.slurm.budget_checks import PARTITIONS, loses_licences_at_requeue, requeue_text, shared_in
 
 COMMANDS = {
     "sacct": "no accounting from here: dump it on a login node, and import the file",

@@ -40,11 +40,15 @@ from wattqueue.live.files.status import BEAT
 from wattqueue.live.goal import JobGoal, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
+from wattqueue.live.slurm.budget_checks import (
+    find_inexact,
+    loses_licences_at_requeue,
+    refuses_too_few_gres,
+    requeue_text,
+)
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
 from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_nodes, parse_pool
-from wattqueue.live.slurm.releases import loses_licences_at_requeue, refuses_too_few_gres, requeue_text
-from wattqueue.live.slurm.sharing import find_inexact
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.world import Layout
 from wattqueue.model.bounds import is_whole

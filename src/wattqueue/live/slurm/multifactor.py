@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wattqueue.live.slurm.associations import Associations
-from wattqueue.live.slurm.tres import parse_tres
+from wattqueue.live.slurm.job_facts import parse_tres
 from wattqueue.model.bounds import is_whole, number_of
 
 TIER = 2.0**33

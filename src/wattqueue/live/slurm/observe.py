@@ -29,13 +29,12 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.formats.json_text import read_json
 from wattqueue.formats.slurm.hostlist import expand
-from wattqueue.live.cluster import Details, HeldBy, Job, JobKey, Node, Pool, Power, Snapshot, State
-from wattqueue.live.site import NOTHING
+from wattqueue.live.cluster import NO_CONSTRAINTS, Details, HeldBy, Job, JobKey, Node, Pool, Power, Snapshot, State
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.dependencies import Dependencies
 from wattqueue.live.slurm.site import SiteReader
 from wattqueue.live.slurm.site_sources import SiteSources
-from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes_of, parse_gres
+from wattqueue.live.slurm.sizing import Needs, Shape, count_of, needs_of, parse_gres, with_size
 from wattqueue.model.bounds import is_whole
 
 _COLUMNS = (
@@ -112,7 +111,7 @@ class Observer:
     _met: dict[int, tuple[Job, Job]] = field(default_factory=dict)
     """By the identity of a row whose dependency is met: that row, and the row that may start."""
     priorities: bool = False
-    """Whether the site's priorities are wanted (``live.site``)."""
+    """Whether the site's priorities are wanted (``SiteConstraints``)."""
     _licences: str = ""
     """Licences as printed last."""
     _shape_of: dict[str, Shape] = field(default_factory=dict)
@@ -138,7 +137,7 @@ class Observer:
         jobs = tuple(row._replace(eligible=False) if _later(row, listed_s) else row for row in self._with_sizes(jobs))
         if self._waits_for:
             jobs = self._with_dependencies(jobs)
-        site = NOTHING
+        site = NO_CONSTRAINTS
         if self.with_details:
             site = self._site.site(jobs, nodes, self._shape_of, self._needs, self._licences, now_s)
         return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable, problems=site.problems, site=site)
@@ -289,33 +288,6 @@ class Observer:
             self._sized[id(row)] = known
             rows.append(known[1])
         return rows
-
-
-def with_size(row: Job, needs: Needs, shapes: dict[str, list[tuple[Shape, int]]]) -> Job:
-    """A waiting job's row with the number of nodes to count and to pin, and without partitions that cannot run it.
-
-    Of several partitions the one that needs the most nodes decides: which partition the job gets is not known yet.
-    A partition in which no node can hold a task (no GPUs there) is left out where another one can: started there the
-    job would be held with BadConstraints. A stated maximum below the number stands; Slurm then never starts the job,
-    which is what was requested.
-    """
-    if not row.pending:
-        return row
-    names = row.partition.split(",")
-    able = [name for name in names if name not in shapes or can_hold(needs, (s for s, _ in shapes[name]))] or names
-    known = [shapes[name] for name in able if name in shapes]
-    least = max((least_nodes_of(needs, s, sum(count for _, count in s)) for s in known), default=1)
-    if needs.most_nodes:
-        least = min(least, needs.most_nodes)
-    nodes = max(row.nodes, least)
-    if nodes == row.nodes and able == names:
-        return row
-    return row._replace(
-        nodes=nodes,
-        most_nodes=max(nodes, row.most_nodes),
-        partition=",".join(able),
-        listed_partition=row.partition,
-    )
 
 
 def _arrays(jobs: Iterable[Job]) -> set[int]:
@@ -476,69 +448,23 @@ def parse_details(text: str) -> dict[JobKey, Record]:
         raise SlurmError(f"squeue --json cannot be read: {error!r}"[:200]) from error
 
 
-def _number(value: Any) -> int:
-    """A count of Slurm's JSON: plain in 22.05, ``{"set": .., "infinite": .., "number": ..}`` since 23.02."""
-    if isinstance(value, dict):
-        value = value.get("number", 0) if value.get("set", True) and not value.get("infinite") else 0
-    return int(value or 0)
-
-
 def _parse_details(job: dict[str, Any]) -> tuple[JobKey, Record]:
     task = job.get("array_task_id")
     if isinstance(task, dict):
         task = task["number"] if task.get("set") else None
-    array = _number(job.get("array_job_id"))
+    array = count_of(job.get("array_job_id"))
     # the names that squeue -r prints and that commands accept
     name = f"{array}_{task}" if array and task is not None else str(job["job_id"])
-    if _number(job.get("het_job_id")):
-        name = f"{_number(job['het_job_id'])}+{_number(job.get('het_job_offset'))}"
+    if count_of(job.get("het_job_id")):
+        name = f"{count_of(job['het_job_id'])}+{count_of(job.get('het_job_offset'))}"
     details = Details(
         app=str(job.get("name") or ""),
         user=str(job.get("user_name") or ""),
         account=str(job.get("account") or ""),
         comment=str(job.get("comment") or ""),
         mark=str(job.get("admin_comment") or ""),
-        restarts=_number(job.get("restart_cnt")),
-        parts=2 if _number(job.get("het_job_id")) else 1,
-        throttle=_number(job.get("array_max_tasks")),
+        restarts=count_of(job.get("restart_cnt")),
+        parts=2 if count_of(job.get("het_job_id")) else 1,
+        throttle=count_of(job.get("array_max_tasks")),
     )
-    return JobKey(name, float(_number(job["submit_time"]))), (details, _parse_needs(job))
-
-
-def _parse_needs(job: dict[str, Any]) -> Needs:
-    """Requirements that decide the number of nodes. A field that a release lacks counts as not stated."""
-
-    def gres(*names: str) -> tuple[tuple[str, int], ...]:
-        found = parse_gres(next((str(job[name]) for name in names if job.get(name)), ""))
-        return tuple(one for one in found if one[0] not in ("cpu", "mem", "node", "billing", "license"))
-
-    # "[rack1*2&rack2*3]" asks for counts per feature: a number of nodes that depends on which nodes have it
-    features = str(job.get("features") or "")
-    resources = (gres("tres_per_job"), gres("tres_per_task"), gres("tres_per_node"))
-    # tasks of a socket together with GPUs: Slurm takes more nodes than either needs, by its release
-    by_socket = (_small(job.get("tasks_per_socket")) > 0 or _small(job.get("tasks_per_core")) > 1) and any(resources)
-    return Needs(
-        tasks=_number(job.get("tasks")),
-        cpus=_number(job.get("cpus")),
-        cpus_per_task=_number(job.get("cpus_per_task")),
-        tasks_per_node=_number(job.get("tasks_per_node")),
-        tasks_per_socket=_small(job.get("tasks_per_socket")),
-        tasks_per_core=_small(job.get("tasks_per_core")),
-        threads_per_core=_small(job.get("threads_per_core")),
-        cpus_per_node=_number(job.get("minimum_cpus_per_node")),
-        memory_per_node_mb=_number(job.get("memory_per_node")),
-        memory_per_cpu_mb=_number(job.get("memory_per_cpu")),
-        gres_per_job=resources[0],
-        gres_per_task=resources[1],
-        gres_per_node=resources[2],
-        cpus_per_gres=gres("cpus_per_tres"),
-        memory_per_gres_mb=gres("memory_per_tres"),
-        most_nodes=_number(job.get("max_nodes")),
-        unknown=by_socket or bool(job.get("tres_per_socket")) or _small(job.get("core_spec")) > 0 or "*" in features,
-    )
-
-
-def _small(value: Any) -> int:
-    """A 16-bit count, 0 where it is not set: Slurm prints its "no value" (65534) or infinite (65535) in some fields."""
-    number = _number(value)
-    return number if number < 65534 else 0
+    return JobKey(name, float(count_of(job["submit_time"]))), (details, needs_of(job))

@@ -1,4 +1,4 @@
-"""Read what a Slurm site has settled about its jobs (``live.site.SiteConstraints``), a few times a minute.
+"""Read what a Slurm site has settled about its jobs (``live.cluster.SiteConstraints``), a few times a minute.
 
 One :class:`SiteReader` belongs to an observer. It computes what follows for jobs from what ``site_sources`` has read.
 """
@@ -10,8 +10,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wattqueue.live.cluster import Job, JobKey, Node
-from wattqueue.live.site import LimitUse, SiteConstraints
+from wattqueue.live.cluster import Job, JobKey, LimitUse, Node, SiteConstraints
 from wattqueue.live.slurm.associations import JOBS, limits_of
 from wattqueue.live.slurm.commands import LICENCE
 from wattqueue.live.slurm.job_facts import JobFacts

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from wattqueue.errors import WattQueueError
 from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.slurm.associations import ASSOCIATIONS, SHARES, Associations, parse_associations, parse_shares
+from wattqueue.live.slurm.budget_checks import PARTITIONS
 from wattqueue.live.slurm.commands import Slurm, SlurmError, read
 from wattqueue.live.slurm.job_facts import EXCLUDED, FACTS, JobFacts, parse_facts
 from wattqueue.live.slurm.multifactor import PartitionFactors, parse_partitions
-from wattqueue.live.slurm.sharing import PARTITIONS
 from wattqueue.live.slurm.suitable import FEATURES, RESERVATIONS, Reservation, parse_features, parse_reservations
 
 CONFIG = ("scontrol", "show", "config")

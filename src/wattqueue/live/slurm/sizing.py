@@ -19,13 +19,17 @@ Counting the upper bound can waste watts, never exceed the cap.
 
 job_submit.lua carries the same rules in Lua (``nodes_needed``), since a job must be counted at its submission, with
 or without a controller. The tests hold both against what a real Slurm then allocates.
+
+:func:`needs_of` reads the requirements from a job of ``squeue --json``, :func:`with_size` puts the number into its row.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from wattqueue.live.cluster import Job
 
 _GRES = re.compile(r"(?:gres[:/])?([A-Za-z0-9_\-]+)((?:[:=][A-Za-z0-9_.\-]+)*)")
 
@@ -125,6 +129,79 @@ def least_nodes_of(needs: Needs, shapes: Iterable[tuple[Shape, int]], limit: int
 def can_hold(needs: Needs, shapes: Iterable[Shape]) -> bool:
     """Whether a node of one of these shapes can hold a task of the job."""
     return any(_fits(needs, shape) for shape in shapes)
+
+
+def with_size(row: Job, needs: Needs, shapes: dict[str, list[tuple[Shape, int]]]) -> Job:
+    """A waiting job's row with the number of nodes to count and to pin, and without partitions that cannot run it.
+
+    Of several partitions the one that needs the most nodes decides: which partition the job gets is not known yet.
+    A partition in which no node can hold a task (no GPUs there) is left out where another one can: started there the
+    job would be held with BadConstraints. A stated maximum below the number stands; Slurm then never starts the job,
+    which is what was requested.
+    """
+    if not row.pending:
+        return row
+    names = row.partition.split(",")
+    able = [name for name in names if name not in shapes or can_hold(needs, (s for s, _ in shapes[name]))] or names
+    known = [shapes[name] for name in able if name in shapes]
+    least = max((least_nodes_of(needs, s, sum(count for _, count in s)) for s in known), default=1)
+    if needs.most_nodes:
+        least = min(least, needs.most_nodes)
+    nodes = max(row.nodes, least)
+    if nodes == row.nodes and able == names:
+        return row
+    return row._replace(
+        nodes=nodes,
+        most_nodes=max(nodes, row.most_nodes),
+        partition=",".join(able),
+        listed_partition=row.partition,
+    )
+
+
+def needs_of(job: dict[str, Any]) -> Needs:
+    """Requirements that decide the number of nodes. A field that a release lacks counts as not stated."""
+
+    def gres(*names: str) -> tuple[tuple[str, int], ...]:
+        found = parse_gres(next((str(job[name]) for name in names if job.get(name)), ""))
+        return tuple(one for one in found if one[0] not in ("cpu", "mem", "node", "billing", "license"))
+
+    # "[rack1*2&rack2*3]" asks for counts per feature: a number of nodes that depends on which nodes have it
+    features = str(job.get("features") or "")
+    resources = (gres("tres_per_job"), gres("tres_per_task"), gres("tres_per_node"))
+    # tasks of a socket together with GPUs: Slurm takes more nodes than either needs, by its release
+    by_socket = (_small(job.get("tasks_per_socket")) > 0 or _small(job.get("tasks_per_core")) > 1) and any(resources)
+    return Needs(
+        tasks=count_of(job.get("tasks")),
+        cpus=count_of(job.get("cpus")),
+        cpus_per_task=count_of(job.get("cpus_per_task")),
+        tasks_per_node=count_of(job.get("tasks_per_node")),
+        tasks_per_socket=_small(job.get("tasks_per_socket")),
+        tasks_per_core=_small(job.get("tasks_per_core")),
+        threads_per_core=_small(job.get("threads_per_core")),
+        cpus_per_node=count_of(job.get("minimum_cpus_per_node")),
+        memory_per_node_mb=count_of(job.get("memory_per_node")),
+        memory_per_cpu_mb=count_of(job.get("memory_per_cpu")),
+        gres_per_job=resources[0],
+        gres_per_task=resources[1],
+        gres_per_node=resources[2],
+        cpus_per_gres=gres("cpus_per_tres"),
+        memory_per_gres_mb=gres("memory_per_tres"),
+        most_nodes=count_of(job.get("max_nodes")),
+        unknown=by_socket or bool(job.get("tres_per_socket")) or _small(job.get("core_spec")) > 0 or "*" in features,
+    )
+
+
+def _small(value: Any) -> int:
+    """A 16-bit count, 0 where it is not set: Slurm prints its "no value" (65534) or infinite (65535) in some fields."""
+    number = count_of(value)
+    return number if number < 65534 else 0
+
+
+def count_of(value: Any) -> int:
+    """A count of Slurm's JSON: plain in 22.05, ``{"set": .., "infinite": .., "number": ..}`` since 23.02."""
+    if isinstance(value, dict):
+        value = value.get("number", 0) if value.get("set", True) and not value.get("infinite") else 0
+    return int(value or 0)
 
 
 def _fits(needs: Needs, shape: Shape) -> bool:

@@ -20,15 +20,14 @@ from wattqueue.live.job_tables import (
     with_priorities,
     with_running,
 )
-from wattqueue.live.node_power import readings_of
+from wattqueue.live.node_power import measured_over_w, readings_of
 from wattqueue.live.planner import RoundState, stage
-from wattqueue.live.reports.above_cap import measured_over_w
 from wattqueue.live.stages.budget import alone_w, pool_under
 from wattqueue.live.table import Slots, Stage
 from wattqueue.model.signals import NO_SIGNALS
 from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Entries
-from wattqueue.policy.consented import consented_windows
+from wattqueue.policy.consent_windows import consented_windows
 from wattqueue.policy.decide import PolicySnapshot
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wattqueue.live.cluster import Job, JobKey
-from wattqueue.live.impossible import why_held
+from wattqueue.live.never_starts import why_held
 from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.watts.licences import REQUEUED, REWRITTEN
 

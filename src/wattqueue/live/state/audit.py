@@ -34,9 +34,8 @@ from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.apply import TOGETHER
 from wattqueue.live.cluster import Write
-from wattqueue.live.state.database import open_state
+from wattqueue.live.state.database import AUDIT, AUDIT_BEGIN, open_state
 from wattqueue.live.state.memory import cause
-from wattqueue.live.state.tables import AUDIT, AUDIT_BEGIN
 from wattqueue.model.bounds import is_whole
 
 START = "0" * 64

@@ -37,7 +37,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.state.tables import DRAINED, LEDGER, MARKS, ORIGIN, PARKED, PLACED, REFUSED
+from wattqueue.live.state.database import DRAINED, LEDGER, MARKS, ORIGIN, PARKED, PLACED, REFUSED
 
 
 class ReleasedJob(NamedTuple):

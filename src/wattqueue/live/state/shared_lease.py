@@ -24,8 +24,8 @@ from sqlalchemy import Engine, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wattqueue.live.files.lease import LeaseLostError, is_young
+from wattqueue.live.state.database import HOLDER, METADATA
 from wattqueue.live.state.memory import cause
-from wattqueue.live.state.tables import HOLDER, METADATA
 from wattqueue.model.bounds import is_whole
 
 NAME = "controller"

@@ -19,9 +19,8 @@ from typing import NamedTuple
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import QUANTITY, UNITS_W
 from wattqueue.policy.interfaces import stated
-from wattqueue.policy.policy import Policy
 from wattqueue.policy.promise import promise_of
-from wattqueue.policy.registry import part_name
+from wattqueue.policy.registry import Policy, part_name
 
 KEY = "telemetry.accepted_overshoot"
 

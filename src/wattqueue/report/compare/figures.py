@@ -16,8 +16,7 @@ from wattqueue.model.steps import Steps
 from wattqueue.report import words
 from wattqueue.report.compare.groups import Group
 from wattqueue.report.compare.stats import Estimate, estimate
-from wattqueue.report.equal import equal_sentence
-from wattqueue.report.figure import SCOPE_WORDS, Axis, Figure, axis_of_time, finite_max, power_axis
+from wattqueue.report.figure import SCOPE_WORDS, Axis, Figure, axis_of_time, equal_sentence, finite_max, power_axis
 from wattqueue.report.figures import pareto, queue, waiting
 from wattqueue.report.run import RunData
 

@@ -7,9 +7,8 @@ Power is that of the cap's scope (rule 14 of docs/semantics.md), so that curve a
 from __future__ import annotations
 
 from wattqueue.report import words
-from wattqueue.report.figure import SCOPE_WORDS, Figure, finite_max, power_axis, span_of_time, time_axis
+from wattqueue.report.figure import SCOPE_WORDS, Bins, Figure, finite_max, power_axis, span_of_time, time_axis
 from wattqueue.report.run import RunData
-from wattqueue.report.steps import Bins
 
 
 def figure(run: RunData) -> Figure:

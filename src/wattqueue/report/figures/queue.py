@@ -14,9 +14,8 @@ import numpy as np
 from wattqueue.model.schedule import State
 from wattqueue.model.steps import Steps
 from wattqueue.report import words
-from wattqueue.report.figure import Axis, Figure, span_of_time, time_axis
+from wattqueue.report.figure import Axis, Bins, Figure, span_of_time, time_axis
 from wattqueue.report.run import RunData
-from wattqueue.report.steps import Bins
 
 
 def figure(run: RunData) -> Figure:

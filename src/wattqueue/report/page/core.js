@@ -71,7 +71,7 @@ function moment(s, figure) {
   const d = new Date(1000 * t);
   return `${WEEKDAYS[d.getUTCDay()]} ${d.getUTCDate()} ${MONTH_NAMES[d.getUTCMonth()]} ${d.getUTCFullYear()}, ${clock(((t % 86400) + 86400) % 86400)} UTC`;
 }
-// Ticks of a span of Unix time, at most about `most`: [time, text], as report/dates.py.
+// Ticks of a span of Unix time, at most about `most`: [time, text], as report/plot/shared.py.
 const TICK_STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600], MONDAY = 4 * 86400;
 function dateTicks(begin, end, most) {
   const step = TICK_STEPS.find((s) => (end - begin) / s <= most), ticks = [];

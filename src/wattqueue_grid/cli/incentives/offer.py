@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
-from wattqueue.formats.duration import duration_s
+from wattqueue.formats.times import duration_s
 from wattqueue.model.bounds import is_whole
 from wattqueue.verbs import Printed, out_field, verb_of
 from wattqueue_grid.incentives.options import OfferOptions

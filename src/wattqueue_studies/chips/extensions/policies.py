@@ -10,14 +10,14 @@ from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.oracle_unit_watts import OracleUnitWatts
 from wattqueue.parts.estimator.unit_watts import UnitWatts
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue_studies.chips.budgets import run_figures
-from wattqueue_studies.chips.devices import Devices
+from wattqueue_studies.chips.devices import Devices, draw_jobs
 from wattqueue_studies.chips.extensions.joint import joint_figures
 from wattqueue_studies.chips.extensions.sites import DAY_S, Site, Sites, own_means, ratios
 from wattqueue_studies.chips.limits import Ranked
-from wattqueue_studies.chips.workload import draw_jobs
 from wattqueue_studies.frame.samples import Trial, TrialFigures
 from wattqueue_studies.unit_telemetry import learn_factors
 

@@ -9,10 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.chips.chip_runs import ChipRuns
-from wattqueue_studies.chips.devices import Devices, devices
-from wattqueue_studies.chips.pairs import ChipPair
-from wattqueue_studies.chips.workload import SHARES, WIDTHS
+from wattqueue_studies.chips.chip_runs import ChipPair, ChipRuns
+from wattqueue_studies.chips.devices import SHARES, WIDTHS, Devices, devices
 from wattqueue_studies.sockets import COMPUTE_BOUND, PmcTrial, share_of_kinds
 from wattqueue_studies.unit_telemetry import ONE_APPLICATION, ONE_JOB, UnitTelemetry
 from wattqueue_studies.variability.codes import applications

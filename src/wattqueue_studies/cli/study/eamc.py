@@ -53,8 +53,8 @@ def run(
     Prints the choices of each application, the check without scheduling, a table per figure of the paper, and the
     published figures beside these.
     """
-    from wattqueue.workload.cirne import CirneModel
     from wattqueue_studies.cli.study._run import perform
+    from wattqueue_studies.eamc.cirne import CirneModel
     from wattqueue_studies.eamc.study import EamcStudy
 
     if max(seeds, easy_seeds) > 1:

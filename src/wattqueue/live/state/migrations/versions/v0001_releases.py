@@ -1,6 +1,6 @@
 """The first schema: the audit log, releases, refusals, first submissions, measured jobs.
 
-A migration repeats its columns instead of importing ``live.state.tables``: it must create the schema of its own
+A migration repeats its columns instead of importing ``live.state.database``: it must create the schema of its own
 version, whatever later versions add. Released migrations are never edited.
 """
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import InputError
-from wattqueue.workload.cirne import DAILY_AMPLITUDE, DAY_S, LOG_DEVIATION, CirneModel, arrivals, generate
+from wattqueue_studies.eamc.cirne import DAILY_AMPLITUDE, DAY_S, LOG_DEVIATION, CirneModel, arrivals, generate
 
 
 @pytest.mark.parametrize("seed", range(5))

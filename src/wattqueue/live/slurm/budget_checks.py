@@ -1,11 +1,13 @@
-"""Find what makes the power budget inexact or slow: shared nodes, a backfill without licences, jobs that grow.
+"""Find what makes the power budget inexact or slow: shared nodes, a backfill without licences, growing jobs, releases.
 
 The first two do not void the cap. A job counts whole nodes, so jobs that share a node count it several times, and the
-budget is used less than it could be (11 jobs of one CPU on two nodes were seen to hold 1,650 W).
+budget is used less than it could be (11 jobs of one CPU on two nodes were seen to hold 1,650 W). Releases of Slurm
+differ in what they do with licences at a requeue.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from wattqueue.live.cluster import Finding
@@ -62,3 +64,36 @@ def shared_in(shown: str) -> dict[str, str]:
             settings = (f"{key}={fields[key]}" for key in ("Exclusive", "OverSubscribe") if key in fields)
             found[fields["PartitionName"]] = " ".join(settings)
     return found
+
+
+def loses_licences_at_requeue(version: str) -> bool:
+    """Whether this release of Slurm frees a job's licences when it is requeued and does not restore them.
+
+    25.05.x and 25.11.0 to 25.11.6; corrected in 25.11.7 and 26.05.0. On such a release a requeued job runs without
+    watts, unless they are written again before it can start.
+    """
+    major, minor, patch = _numbers(version)
+    return (major, minor) == (25, 5) or ((major, minor) == (25, 11) and patch <= 6)
+
+
+def refuses_too_few_gres(version: str) -> bool:
+    """Whether this release refuses a job that asks for more generic resources than its greatest number of nodes has.
+
+    22.05 and 24.11 do (``-N1 --gpus=5`` on nodes of four); 26.05 starts it with four. False for releases between them,
+    which were not tested, and where the release is not known: what Slurm might run is not refused.
+    """
+    return (0, 0, 0) < _numbers(version) < (25, 0, 0)
+
+
+def _numbers(version: str) -> tuple[int, int, int]:
+    """Return the numbers of a release; zeros where it is not known."""
+    found = re.match(r"([0-9]+)\.([0-9]+)(?:\.([0-9]+))?", version)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
+
+
+def requeue_text(version: str) -> str:
+    """What a person should know about a release that loses licences at a requeue."""
+    return (
+        f"Slurm {version} frees a job's licences when it is requeued and does not restore them: "
+        "set JobRequeue=0, or move to 25.11.7 or 26.05.0"
+    )
