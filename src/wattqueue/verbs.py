@@ -8,13 +8,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, TypeVar
 
 import typer
 
 from wattqueue.options import Option, is_required, option, options_of
 
-P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741
 
 
@@ -25,13 +24,13 @@ class Printed:
     as_json: bool = option(False, "Print the result as JSON.", kind=bool, flags=("--json",))
     quiet: bool = option(False, "Print no result: only files are written.", kind=bool, flags=("--quiet", "-q"))
 
-    def show(self, data: Callable[[], Mapping[str, Any] | str], text: Callable[[], None]) -> None:
-        """Print a result: ``data`` returns it for JSON, or as JSON; ``text`` prints it for people."""
+    def show(self, data: Callable[[], Mapping[str, Any] | str], text: Callable[[], Iterable[str] | None]) -> None:
+        """Print a result: ``data`` returns it for JSON, or as JSON; ``text`` prints it for people, or returns lines."""
         if self.as_json:
             found = data()
             typer.echo(found.rstrip("\n") if isinstance(found, str) else json.dumps(found, allow_nan=False, indent=1))
-        elif not self.quiet:
-            text()
+        else:
+            self.say(() if self.quiet else text() or ())
 
     def say(self, lines: Iterable[str]) -> None:
         """Print sentences for people."""
@@ -54,19 +53,23 @@ def report_field() -> Any:
     return option(True, "With --out: write report.html too.", kind=bool)
 
 
-def verb_of(options: Callable[P, O]) -> Callable[[Callable[[O], None]], Callable[P, None]]:
-    """Make a verb of a function that takes options."""
+def verb_of(options: Callable[..., O]) -> Callable[[Callable[Concatenate[O, ...], None]], Callable[..., None]]:
+    """Make a verb of a function that takes options, and after these maybe parameters of its own as typer reads them."""
 
-    def decorate(function: Callable[[O], None]) -> Callable[P, None]:
+    def decorate(function: Callable[Concatenate[O, ...], None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        parameters = [*own, *(_parameter(*each) for each in options_of(options))]
+        shown = sorted(parameters, key=lambda one: (one.kind, one.default is not one.empty))
+        signature = inspect.Signature(shown)
+
         @functools.wraps(function)
-        def run(*given: P.args, **named: P.kwargs) -> None:
-            stated: Any = {name: value for name, value in named.items() if value is not None}  # typer's own defaults
-            function(options(*given, **stated))
+        def run(*given: Any, **named: Any) -> None:
+            stated: Any = signature.bind(*given, **named).arguments
+            stated = {name: value for name, value in stated.items() if value is not None}  # typer's own defaults
+            mine: Any = {one.name: stated.pop(one.name) for one in own if one.name in stated}
+            function(options(**stated), **mine)
 
-        shown = sorted(
-            (_parameter(*each) for each in options_of(options)), key=lambda one: one.default is not one.empty
-        )
-        run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+        run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in shown}
         return run
 
@@ -85,6 +88,5 @@ def _parameter(one: Field[Any], what: Option) -> inspect.Parameter:
     metavar = what.metavar or (f"<{what.kind.__name__}, {what.unit}>" if what.unit else None)
     more: dict[str, Any] = {"help": what.help, "metavar": metavar, "min": what.least, "max": what.most}
     info = typer.Argument(**more) if required and not what.flags else typer.Option(*flags, **more)
-    return inspect.Parameter(
-        one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
-    )
+    place = inspect.Parameter.KEYWORD_ONLY if one.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(one.name, place, default=default, annotation=Annotated[kind, info])

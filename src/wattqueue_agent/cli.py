@@ -8,9 +8,11 @@ package does not.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from wattqueue.verbs import Printed, verb_of
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The agent's TOML file.", show_default=False)]
@@ -36,7 +38,8 @@ def run(
 
 
 @app.command()
-def check(config: ConfigOption) -> None:
+@verb_of(Printed)
+def check(printed: Printed, config: ConfigOption) -> None:
     """Show what can be limited on this node, what is in force, and what the configuration allows. Changes nothing."""
     from rich.console import Console
     from rich.table import Table
@@ -46,12 +49,18 @@ def check(config: ConfigOption) -> None:
     from wattqueue_agent.hardware import find_limits
 
     read = load_agent_config(config)
+    found = dict[str, dict[str, Any]]()
     table = Table("limit", "unit", "in force", "hardware", "allowed", title=f"Limits of {read.node}")
     for name, limit in find_limits(read.powercap, read.cpufreq, gpus=read.gpus).items():
-        hardware, allowed = limit.range(), read.allowed(name)
-        ends = [f"{span.low:g} to {span.high:g}" for span in (hardware, within(hardware, allowed or hardware))]
-        table.add_row(name, limit.unit, f"{limit.read():g}", ends[0], ends[1] if allowed else "never set")
-    Console().print(table if table.row_count else f"Nothing can be limited on {read.node}.")
+        hardware, stated, now = limit.range(), read.allowed(name), limit.read()
+        allowed = None if stated is None else within(hardware, stated)
+        found[name] = {"unit": limit.unit, "in_force": now, "hardware": hardware, "allowed": allowed}
+        ends = ["never set" if span is None else f"{span.low:g} to {span.high:g}" for span in (hardware, allowed)]
+        table.add_row(name, limit.unit, f"{now:g}", *ends)
+    nothing = f"Nothing can be limited on {read.node}."
+    printed.show(
+        lambda: {"node": read.node, "limits": found}, lambda: Console().print(table if table.row_count else nothing)
+    )
 
 
 @app.command()

@@ -50,9 +50,9 @@ def test_the_learning_phase_reports_rank_and_residuals(eacct: Path, tmp_path: Pa
     table = read_coefficients_csv(tmp_path / "c.csv")["node"]
     np.testing.assert_allclose(table.values[0, 1], TRUTH.values[0, 1], atol=1e-6)
     binary, back = tmp_path / "coeffs", tmp_path / "back.csv"
-    assert apps("convert", tmp_path / "c.csv", binary, "--module", "node").returncode == 0
+    assert apps("convert", tmp_path / "c.csv", "-o", binary, "--module", "node").returncode == 0
     assert (read_coefficients_binary(binary).values == table.values).all()
-    assert apps("convert", binary, back, "--module", "node").returncode == 0
+    assert apps("convert", binary, "-o", back, "--module", "node").returncode == 0
     assert back.read_text() == (tmp_path / "c.csv").read_text()
 
 
@@ -96,7 +96,7 @@ def test_looking_makes_no_database(tmp_path: Path, verb: tuple[str, ...]) -> Non
 
 def test_a_module_that_is_not_there_is_named(eacct: Path, tmp_path: Path) -> None:
     assert apps("learn", eacct, "-o", tmp_path / "c.csv", "--module", "node").returncode == 0
-    done = apps("convert", tmp_path / "c.csv", tmp_path / "x", "--module", "other")
+    done = apps("convert", tmp_path / "c.csv", "-o", tmp_path / "x", "--module", "other")
     assert done.returncode == 2
     assert "no module 'other' (it has node)" in done.stderr
 

@@ -70,16 +70,6 @@ def check_arguments(function: Callable[..., Any], described: type) -> None:
         assert f"{name}: {what.sentence}" in document
 
 
-def check_names(package: str) -> None:
-    """What is written is ``-o`` and ``--out``; a number of processes is ``--workers``."""
-    found = dict(commands(package))
-    assert found
-    for words, command in found.items():
-        flags = {flag for parameter in command.params for flag in parameter.opts}
-        assert ("-o" in flags) >= ("--out" in flags), words
-        assert not flags & {"--threads", "--processes", "--output"}, words
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_field_is_a_flag_with_its_text_and_default(verb: str) -> None:
     check_flags(dict(commands("wattqueue"))[verb], VERBS[verb])
@@ -88,10 +78,6 @@ def test_each_field_is_a_flag_with_its_text_and_default(verb: str) -> None:
 @pytest.mark.parametrize("verb", FUNCTIONS)
 def test_each_field_is_an_argument_of_python(verb: str) -> None:
     check_arguments(FUNCTIONS[verb], VERBS[verb])
-
-
-def test_what_is_written_and_how_many_processes_have_one_name() -> None:
-    check_names("wattqueue")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,18 +16,30 @@ Words = tuple[str, ...]
 @cache
 def commands() -> dict[Words, tuple[Any, ...]]:
     """The parameters of each command that does something, by the words that name it: verbs, and groups that run."""
-    found: dict[Words, tuple[Any, ...]] = {}
+    return {words: tuple(command.params) for words, command in _found().items()}
+
+
+def callback_of(words: Words) -> Callable[..., None]:
+    """The function behind a command."""
+    found: Callable[..., None] = _found()[words].callback
+    return found
+
+
+@cache
+def _found() -> dict[Words, Any]:
+    """Each command that does something, by the words that name it."""
+    found: dict[Words, Any] = {}
     for verb in _app.verbs():
         root: Any = typer.main.get_command(_app.build([verb]))
         found.update(_below((verb,), root.commands[verb]))
     return found
 
 
-def _below(words: Words, command: Any) -> Iterator[tuple[Words, tuple[Any, ...]]]:
+def _below(words: Words, command: Any) -> Iterator[tuple[Words, Any]]:
     """A command, or those of a group."""
     inner = getattr(command, "commands", None)
     if inner is None or command.invoke_without_command:
-        yield words, tuple(command.params)
+        yield words, command
     for name, one in (inner or {}).items():
         yield from _below((*words, name), one)
 

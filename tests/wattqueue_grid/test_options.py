@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import wattqueue_grid
-from tests.cli.test_options import check_arguments, check_flags, check_names, commands
+from tests.cli.test_options import check_arguments, check_flags, commands
 from wattqueue_grid.incentives.options import DesignOptions, OfferOptions
 from wattqueue_grid.settlement.options import SettleOptions
 
@@ -23,8 +23,3 @@ def test_each_field_is_a_flag_with_its_text_and_default(verb: str) -> None:
 
 def test_each_field_is_an_argument_of_python() -> None:
     check_arguments(wattqueue_grid.settle, SettleOptions)
-
-
-@pytest.mark.parametrize("package", ["wattqueue_grid", "wattqueue_studies"])
-def test_what_is_written_and_how_many_processes_have_one_name(package: str) -> None:
-    check_names(package)

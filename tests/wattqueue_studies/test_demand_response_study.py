@@ -149,9 +149,7 @@ def test_no_window_is_refused() -> None:
 
 @pytest.mark.compiled
 def test_the_command_writes_its_files(tmp_path: Path) -> None:
-    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
-    options = ["--seeds", "1", "--no-node-stop", "--json", str(figures), "--html", str(page)]
-    done = wattqueue(*RUN, *options)
+    done = wattqueue(*RUN, "--seeds", "1", "--no-node-stop", "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert json.loads(figures.read_text(encoding="utf-8"))["study"] == "demand_response"
-    assert "<html" in page.read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "study.json").read_text(encoding="utf-8"))["study"] == "demand_response"
+    assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")

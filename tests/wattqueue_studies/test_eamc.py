@@ -260,14 +260,15 @@ def test_half_of_the_input_is_refused(tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_command_line(tmp_path: Path, data_dir: Path) -> None:
     coefficients, apps = published_files(data_dir)
-    out, page = tmp_path / "e.json", tmp_path / "e.html"
     run = ("study", "eamc", "--jobs", "100", "--seeds", "1", "--easy-seeds", "1")
-    done = wattqueue(*run, "--coefficients", coefficients, "--apps", apps, "--json", out, "--html", page)
+    done = wattqueue(*run, "--coefficients", coefficients, "--apps", apps, "--json", "-o", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "p1, p2: EAR coefficients" in done.stdout
-    assert json.loads(out.read_text())["seeds"] == 1
-    assert {c["verdict"] for c in json.loads(out.read_text())["claims"]} == {"undecided", "not comparable"}
-    assert "EAMC on two clusters" in page.read_text()
+    assert done.stdout == (tmp_path / "study.json").read_text()
+    found = json.loads(done.stdout)
+    assert found["seeds"] == 1
+    assert {c["verdict"] for c in found["claims"]} == {"undecided", "not comparable"}
+    assert "EAMC on two clusters" in (tmp_path / "report.html").read_text()
+    assert "p1, p2: EAR coefficients" in (tmp_path / "tables.md").read_text()
     wrong = wattqueue(*run, "--coefficients", coefficients)
     assert wrong.returncode == 2
     assert wrong.stderr.count("\n") == 1

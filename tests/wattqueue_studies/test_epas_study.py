@@ -95,11 +95,10 @@ def test_idle_shares_out_of_range_are_refused(shares: tuple[float, ...]) -> None
 
 @pytest.mark.compiled
 def test_the_command(tmp_path: Path) -> None:
-    target = tmp_path / "epas.json"
-    done = wattqueue(*RUN, "--seeds", "1", "--idle", "45", "--json", str(target))
+    done = wattqueue(*RUN, "--seeds", "1", "--idle", "45", "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "montblanc, idle 45 %" in done.stdout
-    assert json.loads(target.read_text())["study"] == "epas"
+    assert json.loads((tmp_path / "study.json").read_text())["study"] == "epas"
     wrong = wattqueue(*RUN, "--cells", str(tmp_path / "none.csv"))
     assert wrong.returncode == 2
     assert "none.csv" in wrong.stderr

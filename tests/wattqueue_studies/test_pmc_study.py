@@ -162,11 +162,10 @@ def test_node_series_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.compiled
 def test_the_command(tmp_path: Path) -> None:
-    out, page = tmp_path / "s.json", tmp_path / "s.html"
-    done = wattqueue(*RUN, "--seeds", "2", "--sockets", "64", "--json", str(out), "--html", str(page))
+    done = wattqueue(*RUN, "--seeds", "2", "--sockets", "64", "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "skipped" in done.stdout
-    assert json.loads(out.read_text())["seeds"] == 2
+    assert json.loads((tmp_path / "study.json").read_text())["seeds"] == 2
     missing = wattqueue(*RUN, "--nodes", "none.csv")
     assert missing.returncode == 2
     assert len(missing.stderr.splitlines()) == 1

@@ -197,15 +197,14 @@ def test_the_command_gives_the_figures_of_the_same_seed_again(
     small: PredictionScoreTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.process_time", lambda: 0.0)  # the only figures that no seed decides
-    out, page = tmp_path / "s.json", tmp_path / "s.html"
-    done = wattqueue(*RUN, "--jobs", JOBS, "--seed", SEED, "--json", str(out), "--html", str(page))
+    done = wattqueue(*RUN, "--jobs", JOBS, "--seed", SEED, "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "evaluating" in done.stderr
     assert "published" in done.stdout
-    document = json.loads(out.read_text())
+    document = json.loads((tmp_path / "study.json").read_text())
     assert document["jobs"] == JOBS
     assert document == json.loads(json.dumps(report(small).document()))
-    assert "History against regression" in page.read_text()
+    assert "History against regression" in (tmp_path / "report.html").read_text()
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:

@@ -93,16 +93,14 @@ def test_the_command_prints_and_writes_the_report(folder: Path) -> None:
         str(folder),
         "--seeds",
         "2",
-        "--json",
-        str(folder / "r.json"),
-        "--html",
-        str(folder / "r.html"),
+        "-o",
+        str(folder),
     ]
     done = CliRunner().invoke(_app.build(words), words)
     assert done.exit_code == 0, done.output
     assert max(map(len, done.output.splitlines())) <= 80
     assert "not comparable" in done.output
-    data = json.loads((folder / "r.json").read_text())
+    data = json.loads((folder / "study.json").read_text())
     assert data["study"] == "replay"
     assert {row["setting"] for row in data["results"]} == {SETTING}
     assert {row["replay"] for row in data["results"]} == set(REPLAYS)

@@ -60,9 +60,8 @@ def test_the_cap_of_generated_jobs_adds_idle_watts_only_where_it_covers_them() -
 
 
 def test_all_tables_are_written_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "tables.md"
-    runtimes.run(policy=["easy-sjbf"], seeds=1, days=1.0, threads=1, tables=file)
-    text = file.read_text()
+    runtimes.run(policy=["easy-sjbf"], seeds=1, days=1.0, workers=1, out=tmp_path)
+    text = (tmp_path / "tables.md").read_text()
     assert text.startswith("# ")
     assert text.count("| easy-sjbf |") == 4, "three loads, and the cap"
     assert "| late |" in text

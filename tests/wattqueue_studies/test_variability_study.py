@@ -250,15 +250,14 @@ def test_bad_options(tmp_path: Path) -> None:
 
 
 def test_the_command(data_dir: Path, tmp_path: Path) -> None:
-    out = tmp_path / "s.json"
     chosen = ["--seeds", "1", "--budget", "15", "--whole-nodes", "--backfill", "published", "--idle", "25", "--rapl"]
-    command = [*RUN, str(data_dir / "variability"), *chosen, "--json", str(out)]
+    command = [*RUN, str(data_dir / "variability"), *chosen, "-o", str(tmp_path)]
     done = wattqueue(*command)
     assert done.returncode == 0, done.stderr
     assert "Figure 7, heavy" in done.stdout
     assert "Figure 1: power under 15 kW" in done.stdout
     assert "at 25 W an idle socket" in " ".join(done.stdout.split())
-    found = json.loads(out.read_text())
+    found = json.loads((tmp_path / "study.json").read_text())
     assert (found["seeds"], found["backfill"], found["whole_nodes"], found["idle_w"]) == (1, "published", True, [25.0])
     assert len(found["figure_1"]["policies"]) == len(SHOWN)
     assert "kJ without limits / under them" in " ".join(done.stdout.split())

@@ -14,10 +14,14 @@ do not create a database that is missing (``make=False``): a mistyped name is an
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from wattqueue.verbs import Printed, verb_of
 
 if TYPE_CHECKING:
     from wattqueue.model.ear import Coefficients
@@ -34,7 +38,9 @@ DEFAULT = "applications.db"
 
 
 @app.command()
+@verb_of(Printed)
 def learn(
+    printed: Printed,
     runs: Eacct,
     out: Annotated[Path, typer.Option("-o", "--out", help="WattQueue's CSV (.csv), or EAR's binary file.")],
     module: Annotated[str, typer.Option(help="Name of the hardware configuration.")],
@@ -61,12 +67,14 @@ def learn(
     fit = fit_pairs(BenchmarkRuns(rows.app[known], stepped, rows.metrics.take(known)), worst_condition=worst_condition)
     done = written(out)
     _write(out, module, fit.coefficients)
-    _report(fit, len(rows), int(known.sum()), rows.left_out)
-    print(done)
+    figures = _figures(fit, len(rows), int(known.sum()), rows.left_out)
+    printed.show(lambda: figures, lambda: [*_lines(figures), done])
 
 
 @app.command("import")
+@verb_of(Printed)
 def import_(
+    printed: Printed,
     runs: Eacct,
     hardware: Annotated[str, typer.Option(help="Hardware configuration that the jobs ran on.")],
     database: Database = DEFAULT,
@@ -85,46 +93,60 @@ def import_(
     rows = read_eacct(runs)
     tables = read_coefficients_csv(coefficients) if coefficients is not None else {}
     used = ApplicationDatabase.open(database).learn(runs_of(rows, hardware), tables)
-    print(f"{database}: {used} of {len(rows)} runs used, {rows.left_out} rows without a measurement left out")
     # Accounting of years may hold thousands of rows without a measurement; ten show the kind.
-    for reason in rows.reasons[:10]:
-        print(f"  {reason}")
+    reasons = rows.reasons[:10]
+    counts = f"{used} of {len(rows)} runs used, {rows.left_out} rows without a measurement left out"
+    printed.show(
+        lambda: {"runs": len(rows), "used": used, "left_out": rows.left_out, "reasons": reasons},
+        lambda: [f"{database}: {counts}", *(f"  {reason}" for reason in reasons)],
+    )
 
 
 @app.command("list")
-def list_(database: Database = DEFAULT) -> None:
+@verb_of(Printed)
+def list_(printed: Printed, database: Database = DEFAULT) -> None:
     """List the entries of the application database, one line per application and hardware configuration."""
     from wattqueue.store.applications import ApplicationDatabase
 
     # TPI are memory transactions per instruction, CPI cycles per instruction, as EAR measured them.
     entries = list(ApplicationDatabase.open(database, make=False).entries())
-    if not entries:
-        print(f"{database}: no entries yet (wattqueue apps import adds finished jobs)")
-    for e in entries:
-        print(
-            f"{e.app:<20} {e.hardware:<12} {e.frequency_hz / 1e9:5.2f} GHz {e.time_s:12.2f} s {e.power_w:8.1f} W "
-            f"CPI {e.cpi:6.3f} TPI {e.tpi:9.3f}  {e.runs} runs"
-        )
+    lines = [
+        f"{e.app:<20} {e.hardware:<12} {e.frequency_hz / 1e9:5.2f} GHz {e.time_s:12.2f} s {e.power_w:8.1f} W "
+        f"CPI {e.cpi:6.3f} TPI {e.tpi:9.3f}  {e.runs} runs"
+        for e in entries
+    ]
+    printed.show(
+        lambda: {"entries": [asdict(e) for e in entries]},
+        lambda: lines or [f"{database}: no entries yet (wattqueue apps import adds finished jobs)"],
+    )
 
 
 @app.command()
+@verb_of(Printed)
 def misfits(
-    user: Annotated[str, typer.Argument(help="Name of the user.", show_default=False)], database: Database = DEFAULT
+    printed: Printed,
+    user: Annotated[str, typer.Argument(help="Name of the user.", show_default=False)],
+    database: Database = DEFAULT,
 ) -> None:
     """List a user's jobs that did not run the application that they named."""
     from wattqueue.store.applications import ApplicationDatabase
 
     found = list(ApplicationDatabase.open(database, make=False).misfits(user))
-    if not found:
-        print(f"{database}: no misfits of {user}")
-    for m in found:
-        print(f"job {m.job_id}: claimed {m.claimed}, fits {m.found or 'no known application'} ({m.distance:.1f} tol.)")
+    lines = [
+        f"job {m.job_id}: claimed {m.claimed}, fits {m.found or 'no known application'} ({m.distance:.1f} tol.)"
+        for m in found
+    ]
+    printed.show(
+        lambda: {"misfits": [asdict(m) for m in found]}, lambda: lines or [f"{database}: no misfits of {user}"]
+    )
 
 
 @app.command()
+@verb_of(Printed)
 def convert(
+    printed: Printed,
     source: Annotated[Path, typer.Argument(help="Coefficients: WattQueue's CSV (.csv), or EAR's binary file.")],
-    target: Annotated[Path, typer.Argument(help="The other format.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The other format, by the ending of its name.")],
     module: Annotated[str, typer.Option(help="Which hardware configuration of the CSV.")],
 ) -> None:
     """Convert EAR's binary coefficient file to WattQueue's CSV, or back."""
@@ -139,9 +161,9 @@ def convert(
         if module not in tables:
             raise InputError(f"no module {module!r}", where=source, hint=f"it has {', '.join(tables)}")
         table = tables[module]
-    done = written(target)
-    _write(target, module, table)
-    print(done)
+    done = written(out)
+    _write(out, module, table)
+    printed.show(lambda: {"written": str(out)}, lambda: [done])
 
 
 def _write(path: Path, module: str, table: Coefficients) -> None:
@@ -157,11 +179,11 @@ def _write(path: Path, module: str, table: Coefficients) -> None:
         write_coefficients_binary(path, table)
 
 
-def _report(fit: Fit, rows: int, used: int, left_out: int) -> None:
-    """Print how many runs were used and how well the coefficients fit.
+def _figures(fit: Fit, rows: int, used: int, left_out: int) -> dict[str, Any]:
+    """Return how many runs were used and how well the coefficients fit.
 
     ``fit`` is the result of the learning, ``rows`` and ``used`` count runs, ``left_out`` rows without a measurement.
-    Printed are the worst values over all pairs of frequencies: the number of benchmarks, the rank and condition of
+    The others are the worst values over all pairs of frequencies: the number of benchmarks, the rank and condition of
     the regression (3 coefficients each for watts and CPI), and root mean square residuals in watts and in cycles per
     instruction.
     """
@@ -169,12 +191,21 @@ def _report(fit: Fit, rows: int, used: int, left_out: int) -> None:
 
     # Pairs that no benchmark covers have no coefficients; they would make every minimum 0.
     flag = fit.coefficients.available
-    print(f"{used} of {rows} runs used ({left_out} rows without a measurement left out)")
-    fewest = int(fit.benchmarks[flag].min())
-    print(f"{int(flag.sum())} of {flag.size} pairs of frequencies fitted, {fewest} benchmarks or more")
-    print(f"rank {int(fit.rank[flag].min())} of 3, condition at most {fit.condition[flag].max():.3g}")
-    watts, cpi = fit.power_rms_w, fit.cpi_rms
-    print(
-        f"residuals (root mean square): watts {np.nanmean(watts):.2f} on average, {np.nanmax(watts):.2f} at most; "
-        f"CPI {np.nanmean(cpi):.4f} and {np.nanmax(cpi):.4f}"
+    return {
+        "runs": rows, "used": used, "left_out": left_out,
+        "pairs": flag.size, "fitted": int(flag.sum()), "benchmarks": int(fit.benchmarks[flag].min()),
+        "rank": int(fit.rank[flag].min()), "condition": float(fit.condition[flag].max()),
+        "power_rms_w_mean": float(np.nanmean(fit.power_rms_w)), "power_rms_w_max": float(np.nanmax(fit.power_rms_w)),
+        "cpi_rms_mean": float(np.nanmean(fit.cpi_rms)), "cpi_rms_max": float(np.nanmax(fit.cpi_rms)),
+    }  # fmt: skip
+
+
+def _lines(of: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sentences of these figures."""
+    yield f"{of['used']} of {of['runs']} runs used ({of['left_out']} rows without a measurement left out)"
+    yield f"{of['fitted']} of {of['pairs']} pairs of frequencies fitted, {of['benchmarks']} benchmarks or more"
+    yield f"rank {of['rank']} of 3, condition at most {of['condition']:.3g}"
+    yield (
+        f"residuals (root mean square): watts {of['power_rms_w_mean']:.2f} on average, {of['power_rms_w_max']:.2f} at "
+        f"most; CPI {of['cpi_rms_mean']:.4f} and {of['cpi_rms_max']:.4f}"
     )

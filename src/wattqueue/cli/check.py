@@ -16,15 +16,34 @@ check depends on another one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from wattqueue.verbs import Printed, verb_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+@dataclass(frozen=True)
+class CheckOutcome:
+    """CheckOutcome of one check: of a class as one interface, or of its method names; an empty problem is a pass."""
+
+    what: str
+    check: str
+    problem: str
+
+    def __str__(self) -> str:
+        """Return the line for people."""
+        problem = f": {self.problem}" if self.problem else ""
+        return f"{'FAILED' if problem else 'ok':<7} {self.what}: {self.check}{problem}"
+
+
+@verb_of(Printed)
 def run(
+    printed: Printed,
     part: Annotated[
         str,
         typer.Argument(
@@ -40,31 +59,32 @@ def run(
     from wattqueue.policy.interfaces import axes_of
 
     if Path(part).is_dir():
-        check_run(Path(part))
+        check_run(Path(part), printed)
         return
-    # A class may implement several interfaces, and is then checked as each of them.
-    failed = checked = 0
-    for found in classes_of(part):
-        for name, meant in _misspelt(found):
-            _print(
-                f"{found.__name__}", "method names", f"has {name}(), is {meant}() meant? A misspelt one is never called"
-            )
-            failed += 1
-        axes = axes_of(found)
+    found, skipped = list[CheckOutcome](), list[str]()
+    for each in classes_of(part):
+        for name, meant in _misspelt(each):
+            wrong = f"has {name}(), is {meant}() meant? A misspelt one is never called"
+            found.append(_said(CheckOutcome(each.__name__, "method names", wrong), printed))
+        axes = axes_of(each)
         if not axes:
-            print(f"skipped {found.__name__}: implements none of the eight interfaces")
+            skipped.append(each.__name__)
+            printed.say([f"skipped {each.__name__}: implements none of the eight interfaces"])
+        # A class may implement several interfaces, and is then checked as each of them.
         for axis in axes:
-            for check_name, wrong in outcomes(axis, found):
-                _print(f"{found.__name__} as {axis}", check_name, wrong)
-                failed += bool(wrong)
-                checked += 1
-    _require_parts(part, checked + failed)
-    print(f"{failed} checks failed" if failed else "every check passed")
+            for check_name, wrong in outcomes(axis, each):
+                found.append(_said(CheckOutcome(f"{each.__name__} as {axis}", check_name, wrong), printed))
+    _require_parts(part, len(found))
+    failed = sum(bool(one.problem) for one in found)
+    printed.show(
+        lambda: {"checks": [asdict(one) for one in found], "skipped": skipped, "failed": failed},
+        lambda: [f"{failed} checks failed" if failed else "every check passed"],
+    )
     if failed:
         raise typer.Exit(1)
 
 
-def check_run(folder: Path) -> None:
+def check_run(folder: Path, printed: Printed) -> None:
     """Check the outputs of a run: was a job slowed for a load target without the consent of its user?"""
     from wattqueue.checks.consent import consent_violations, outputs_of
     from wattqueue.formats.rundir.folder import read_run
@@ -73,26 +93,25 @@ def check_run(folder: Path) -> None:
 
     recorded = read_run(folder)
     found = consent_violations(outputs_of(prepared(recorded_inputs(folder)), recorded.schedule, recorded.power))
-    for one in found[:MOST_LINES]:
-        print(f"FAILED  job {one.job} {one.what} ({one.time_s:.15g} s)")
+    lines = [f"FAILED  job {one.job} {one.what} ({one.time_s:.15g} s)" for one in found[:MOST_LINES]]
     if len(found) > MOST_LINES:
-        print(f"and {len(found) - MOST_LINES:,} more")
+        lines.append(f"and {len(found) - MOST_LINES:,} more")
     if found:
-        print(f"{len(found):,} violations of consent")
+        lines.append(f"{len(found):,} violations of consent")
+    passed = "ok      no job was slowed for a load target without consent"
+    printed.show(lambda: {"violations": [one._asdict() for one in found]}, lambda: lines or [passed])
+    if found:
         raise typer.Exit(1)
-    print("ok      no job was slowed for a load target without consent")
 
 
 MOST_LINES = 20
 """Violations of a run that are printed."""
 
 
-def _print(what: str, check: str, wrong: str) -> None:
-    """Print the outcome of one check; an empty ``wrong`` is a pass.
-
-    ``what`` is the class and the interface, ``check`` the name of the check in words.
-    """
-    print(f"{'FAILED' if wrong else 'ok':<7} {what}: {check}{': ' + wrong if wrong else ''}")
+def _said(one: CheckOutcome, printed: Printed) -> CheckOutcome:
+    """Print the line of a check when it is known, since some take seconds; return the outcome."""
+    printed.say([str(one)])
+    return one
 
 
 def _require_parts(text: str, found: int) -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wattqueue.verbs import Printed, verb_of
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -38,7 +40,9 @@ MAIN = (
 """Metrics of the table in the terminal; the files and the page have all of them."""
 
 
+@verb_of(Printed)
 def run(
+    printed: Printed,
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR DIR...", help="Run directories; the first is the reference.")
     ],
@@ -69,10 +73,12 @@ def run(
         texts = (to_csv(comparison), to_json(comparison), report(comparison))
         write_files(out, dict(zip(names, texts, strict=True)))
     say_never_ran((member.name, member.run.work) for group in comparison.groups for member in group.members)
-    console = Console()
-    print_table(terminal_table(comparison, everything=everything), console)
+    printed.show(
+        lambda: to_json(comparison),
+        lambda: print_table(terminal_table(comparison, everything=everything), Console()),
+    )
     if out is not None:
-        console.print(f"{out / 'compare.html'} (with compare.csv and compare.json)", highlight=False, soft_wrap=True)
+        printed.say([f"{out / 'compare.html'} (with compare.csv and compare.json)"])
 
 
 def terminal_table(comparison: Comparison, *, everything: bool) -> Table:

@@ -16,6 +16,8 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import Printed, verb_of
+
 WEEK = "marconi:days=7,load=0.9"
 """Workload: some 14,000 jobs, seconds to simulate."""
 MACHINE = "marconi100"
@@ -23,7 +25,9 @@ CAP = "35%"
 """Cap of the second and third run."""
 
 
+@verb_of(Printed)
 def run(
+    printed: Printed,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the three runs.")] = Path("out/demo"),
     cap: Annotated[str, typer.Option(help="The cap of the second and third run.")] = CAP,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the generated week.")] = 1,
@@ -42,16 +46,19 @@ def run(
         (f"cap {cap}", "maximum", cap),
         (f"cap {cap}, watts known", "oracle-max", cap),
     )
-    columns = []
+    columns, found = [], {}
     for name, estimator, limit in runs:
         inputs = load(Task(WEEK, machine=MACHINE, policy="easy", estimator=estimator, cap=limit, seed=seed))
         with running(len(inputs.jobs), name) as progress:
             outcome = perform(inputs, progress)
         write(out / name.replace("%", "").replace(",", "").replace(" ", "-"), outcome, report=True)
         columns.append((marked(name, oracles_of(inputs.policy)), outcome.metrics))
-    show(f"A generated week ({WEEK}) on {MACHINE}", columns)
-    typer.echo(
-        "Policy easy. Under the cap it counts every node at its maximum, or each job at its own maximum\n"
-        "(watts known): the difference is what a good prediction can gain. Generated, not measured.\n"
-        f"Each run, with report.html, is in {out}/."
+        found[name] = outcome.metrics
+    printed.show(lambda: {"runs": found}, lambda: show(f"A generated week ({WEEK}) on {MACHINE}", columns))
+    printed.say(
+        (
+            "Policy easy. Under the cap it counts every node at its maximum, or each job at its own maximum",
+            "(watts known): the difference is what a good prediction can gain. Generated, not measured.",
+            f"Each run, with report.html, is in {out}/.",
+        )
     )

@@ -9,20 +9,26 @@ with its state and, where something is missing, what that costs.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from wattqueue.verbs import Printed, verb_of
+
+if TYPE_CHECKING:
+    from wattqueue.live.doctor import Check
 
 MONTH = timedelta(days=30)
 """Span of the suggested accounting dump: enough to predict from, small enough for slurmdbd."""
 
 
+@verb_of(Printed)
 def run(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    printed: Printed,
     live: Annotated[
         Path | None, typer.Option(help="A controller's TOML file: check its installation as well.", show_default=False)
     ] = None,
@@ -42,17 +48,22 @@ def run(
 
         checks += examine_live(load_config(live))
     line = sacct_line(f"{datetime.now(UTC) - MONTH:%Y-%m-%d}")
-    if as_json:
-        print(json.dumps({"checks": [asdict(check) for check in checks], "sacct": line}, indent=2))
-        return
+    printed.show(
+        lambda: {"checks": [asdict(check) for check in checks], "sacct": line},
+        lambda: _lines(checks, line),
+    )
+
+
+def _lines(checks: Sequence[Check], sacct: str) -> Iterator[str]:
+    """Yield the findings by area, and the next steps with the command that dumps the accounting."""
     area = ""
     for check in checks:
         if check.area != area:
             area = check.area
-            print(area)
-        print(f"  {check.state:<5}{check.name:<18}{check.found}")
+            yield area
+        yield f"  {check.state:<5}{check.name:<18}{check.found}"
         if check.cost:
-            print(f"       {'':<18}-> {check.cost}")
-    print("\nTo see what a cap would do here, dump a month of accounting as an operator, or as root:\n")
-    print(f"  {line}")
-    print("  wattqueue import dump.psv -o jobs.parquet\n  wattqueue machine guess jobs.parquet -o machine.toml")
+            yield f"       {'':<18}-> {check.cost}"
+    yield "\nTo see what a cap would do here, dump a month of accounting as an operator, or as root:\n"
+    yield f"  {sacct}"
+    yield "  wattqueue import dump.psv -o jobs.parquet\n  wattqueue machine guess jobs.parquet -o machine.toml"

@@ -11,7 +11,6 @@ figures can be trusted. ``--json`` prints the same counts for scripts.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +19,7 @@ import typer
 
 from wattqueue.errors import InputError
 from wattqueue.formats.times import duration_s
+from wattqueue.verbs import Printed, verb_of
 
 if TYPE_CHECKING:
     from wattqueue.formats.workload import Workload
@@ -28,7 +28,9 @@ WRITTEN = (".parquet", ".csv", ".csv.gz", ".swf", ".swf.gz")
 """Endings that an output may have; only .parquet holds power profiles."""
 
 
+@verb_of(Printed)
 def run(
+    printed: Printed,
     file: Annotated[Path, typer.Argument(help="What to read; its content tells the format.", show_default=False)],
     out: Annotated[Path, typer.Option("-o", "--out", help="jobs.parquet, jobs.csv[.gz] or jobs.swf[.gz].")],
     time_zone: Annotated[
@@ -50,7 +52,6 @@ def run(
     kind: Annotated[
         str | None, typer.Option("--from", help="Format, instead of recognising it: sacct, swf, … or my_format.py")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Read a site's own data into a job table, and print a summary.
 
@@ -78,10 +79,10 @@ def run(
     done = written(out, listed)
     _write(out, workload)
     write_unusable(listed, workload.unusable)
-    if as_json:
-        print(json.dumps(workload.summary() | {"unusable_by_reason": _by_reason(workload)}, indent=2))
-    else:
-        print("\n".join([*_summary_lines(file, workload), *_lost(out, workload), done]))
+    printed.show(
+        lambda: workload.summary() | {"unusable_by_reason": _by_reason(workload)},
+        lambda: [*_summary_lines(file, workload), *_lost(out, workload), done],
+    )
 
 
 def _stem(out: Path) -> str:

@@ -26,7 +26,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -35,6 +35,7 @@ import typer
 
 from wattqueue.errors import InputError
 from wattqueue.terminal import say
+from wattqueue.verbs import Printed, verb_of
 
 if TYPE_CHECKING:
     from wattqueue.live.cluster import Node
@@ -252,11 +253,9 @@ def _jobs_without_watts(guard: Guard, cluster: SlurmCluster, *, apply: bool) -> 
 
 
 @app.command()
-def status(
-    config: ConfigOption,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, with the age of the heartbeat.")] = False,
-) -> None:
-    """What the controller saw and did last."""
+@verb_of(Printed)
+def status(printed: Printed, config: ConfigOption) -> None:
+    """What the controller saw and did last; as JSON with the age of the heartbeat."""
     from rich.console import Console
     from rich.table import Table
 
@@ -267,7 +266,7 @@ def status(
     settings = load_config(config)
     since_s = compiling_since(settings.run_dir, time.time())
     if since_s is not None:  # what an earlier controller saw and did says nothing about this one
-        _show_compiling(since_s, as_json=as_json)
+        _show_compiling(since_s, printed)
         return
     values = read_status(settings.run_dir)
     # The age shows whether the controller still runs: the file stays when it has ended.
@@ -279,21 +278,20 @@ def status(
         table = Table(title=f"wattqueue live, {values['mode']}, {age_s:.0f} s ago", show_header=False)
         for name, value in _lines(values):
             table.add_row(name, value)
-    if as_json:
-        print(text)
-        return
-    Console().print(table)
+    printed.show(lambda: text, lambda: Console().print(table))
 
 
-def _show_compiling(since_s: float, *, as_json: bool) -> None:
+def _show_compiling(since_s: float, printed: Printed) -> None:
     """Print that a controller compiles before its first round, and since when (seconds since the epoch)."""
     for_s = time.time() - since_s
-    if as_json:
-        print(json.dumps({"compiling_since_s": since_s, "compiling_for_s": for_s}, sort_keys=True, indent=1))
-        return
     at = time.strftime("%H:%M:%S", time.localtime(since_s))
-    print(f"the controller is starting: compiling since {at} ({for_s:.0f} s), once for this version")
-    print("until its first round Slurm schedules alone, under the pool as it was left")
+    printed.show(
+        lambda: {"compiling_for_s": for_s, "compiling_since_s": since_s},
+        lambda: [
+            f"the controller is starting: compiling since {at} ({for_s:.0f} s), once for this version",
+            "until its first round Slurm schedules alone, under the pool as it was left",
+        ],
+    )
 
 
 def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
@@ -338,7 +336,9 @@ def _counts(values: dict[str, int]) -> str:
 
 
 @app.command()
+@verb_of(Printed)
 def why(
+    printed: Printed,
     job: Annotated[str, typer.Argument(help="A job, a task (12_3), or an array.", show_default=False)],
     config: Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")] = Path(
         "/etc/wattqueue/live.toml"
@@ -354,17 +354,20 @@ def why(
     folder = load_config(config).run_dir
     found = read_why(folder, job)
     with written(folder):
-        lines = [consent_sentence(name, record) for name, record in read_consent(folder, job)]
+        consent = read_consent(folder, job)
+        lines = [consent_sentence(name, record) for name, record in consent]
         lines += [sentence(name, record) for name, record in found]
-    for line in lines:
-        print(line)
     if not found:
-        print(f"job {job} does not wait (it runs, has ended, or was submitted in the last seconds)")
+        lines.append(f"job {job} does not wait (it runs, has ended, or was submitted in the last seconds)")
+    printed.show(lambda: {"jobs": dict(found), "consent": dict(consent)}, lambda: lines)
+    if not found:
         raise typer.Exit(1)
 
 
 @app.command()
+@verb_of(Printed)
 def audit(
+    printed: Printed,
     config: ConfigOption,
     verify: Annotated[bool, typer.Option("--verify", help="Check every row against the chain.")] = False,
     job: Annotated[str | None, typer.Option(help="Rows about one job or node.")] = None,
@@ -388,13 +391,18 @@ def audit(
         if verdict.broken:
             text = f"row {verdict.broken} of {verdict.rows}: {verdict.reason}"
             raise OutputError(text, where="audit", hint="the log was changed: compare with a backup")
-        print(f"{verdict.rows} rows, none changed")
+        printed.show(lambda: {"rows": verdict.rows, "changed": 0}, lambda: [f"{verdict.rows} rows, none changed"])
         return
     # Asked for one job, all of its rows are printed: its history is short, and the first row matters most.
-    for row in rows_of(engine, target=job, last=0 if job else last):
-        at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["time_us"] / 1e6))
-        what = f"{row['kind']} {row['target']}: {row['before']} -> {row['after']}" if row["kind"] else row["after"]
-        print(f"{row['number']:>7} {at} {row['who']} {row['event']} {what} {row['why']}".rstrip())
+    rows = rows_of(engine, target=job, last=0 if job else last)
+    printed.show(lambda: {"rows": list(rows)}, lambda: map(_audit_line, rows))
+
+
+def _audit_line(row: Mapping[str, Any]) -> str:
+    """Return a row of the audit log as a line."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["time_us"] / 1e6))
+    what = f"{row['kind']} {row['target']}: {row['before']} -> {row['after']}" if row["kind"] else row["after"]
+    return f"{row['number']:>7} {at} {row['who']} {row['event']} {what} {row['why']}".rstrip()
 
 
 @app.command()
@@ -448,7 +456,9 @@ def _restorer(state: str) -> Restorer | None:
 
 
 @app.command()
+@verb_of(Printed)
 def replay(
+    printed: Printed,
     views: Annotated[Path, typer.Argument(help="A recording of a controller (record = FILE).", show_default=False)],
     policy: Annotated[
         str | None, typer.Option(help="In place of the recorded policy: a row, or FILE.py:PART.", show_default=False)
@@ -469,4 +479,4 @@ def replay(
         raise OutputError(
             f"{different} of {count} rounds are decided otherwise, the first in line {first}", where=views
         )
-    print(f"{count} rounds, each decided as it was then")
+    printed.show(lambda: {"rounds": count}, lambda: [f"{count} rounds, each decided as it was then"])

@@ -17,45 +17,58 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wattqueue.errors import InputError
+from wattqueue.verbs import Printed, verb_of
 
 if TYPE_CHECKING:
     from wattqueue.formats.machine.guess import WattsPerNode
+    from wattqueue.model.machine import Machine
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
-def list_() -> None:
+@verb_of(Printed)
+def list_(printed: Printed) -> None:
     """List the machines that come with WattQueue."""
-    from wattqueue.formats.machine.file import catalogue, load_machine
+    from wattqueue.formats.machine.file import catalogue, load_machine, machine_data
 
-    # Only the part of the source before its first colon is printed, in at most 80 characters.
-    for name in catalogue():
-        machine = load_machine(name)
-        sizes = " + ".join(f"{p.units} {p.unit}s" for p in machine.partitions)
-        print(f"{name:<12} {sizes:<24} {shorten(machine.source.partition(':')[0], 80, placeholder=' ...')}")
+    machines = [load_machine(name) for name in catalogue()]
+    printed.show(
+        lambda: {"machines": {machine.name: machine_data(machine) for machine in machines}},
+        lambda: map(_line, machines),
+    )
+
+
+def _line(machine: Machine) -> str:
+    """Return name, partitions and source: its part before the first colon, in at most 80 characters."""
+    sizes = " + ".join(f"{p.units} {p.unit}s" for p in machine.partitions)
+    return f"{machine.name:<12} {sizes:<24} {shorten(machine.source.partition(':')[0], 80, placeholder=' ...')}"
 
 
 @app.command()
+@verb_of(Printed)
 def show(
+    printed: Printed,
     name: Annotated[str, typer.Argument(help="Name in the catalogue, or a TOML file.", show_default=False)],
 ) -> None:
     """Print a machine as a TOML file that can be copied and changed, with its totals above."""
-    from wattqueue.formats.machine.file import load_machine, machine_toml
+    from wattqueue.formats.machine.file import load_machine, machine_data, machine_toml
 
     machine = load_machine(name)
     # What 100 % of a cap means depends on its scope (semantics, rule 14); None where maximum watts are not stated.
     most = machine.scope_max_w()
-    print(
-        f"# {machine.units:,} units in {len(machine.partitions)} partitions; idle {machine.idle_w / 1e3:,.1f} kW; ",
-        end="",
+    whole = "unknown" if most is None else f"{most / 1e3:,.1f} kW"
+    totals = (
+        f"# {machine.units:,} units in {len(machine.partitions)} partitions; idle {machine.idle_w / 1e3:,.1f} kW; "
+        f"100 % of its cap ({machine.cap_scope}) = {whole}"
     )
-    print(f"100 % of its cap ({machine.cap_scope}) = " + (f"{most / 1e3:,.1f} kW" if most is not None else "unknown"))
-    print(machine_toml(machine), end="")
+    printed.show(lambda: machine_data(machine), lambda: [totals, machine_toml(machine).rstrip("\n")])
 
 
 @app.command()
+@verb_of(Printed)
 def guess(
+    printed: Printed,
     jobs: Annotated[Path, typer.Argument(help="A job table, or anything that import reads.", show_default=False)],
     name: Annotated[str | None, typer.Option(help="Name of the machine; by default that of the file written.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write here instead of to the terminal.")] = None,
@@ -67,7 +80,7 @@ def guess(
     maximum. A file that exists is replaced with --force only, since its figures may have been confirmed.
     """
     from wattqueue.formats.atomic_write import written
-    from wattqueue.formats.machine.file import machine_toml, write_machine
+    from wattqueue.formats.machine.file import machine_data, machine_toml, write_machine
     from wattqueue.formats.machine.guess import guess_machine, node_watts
     from wattqueue.formats.read import read_workload
     from wattqueue.formats.source import exists
@@ -78,7 +91,8 @@ def guess(
     lines = [line for watts in node_watts(table) for line in _watts_lines(watts, many=len(machine.partitions) > 1)]
     text = machine_toml(machine, marks)
     if out is None:
-        print("".join(f"# {line}\n" for line in lines) + text, end="")
+        commented = [*(f"# {line}" for line in lines), text.rstrip("\n")]
+        printed.show(lambda: machine_data(machine), lambda: commented)
         return
     # Writing the same text again is no loss, so a repeated command does not fail.
     if exists(out) and out.is_file() and not force and out.read_bytes() != text.encode():
@@ -90,7 +104,7 @@ def guess(
     # Before the write: the sentence says whether the file is new or overwritten.
     done = written(out)
     write_machine(out, machine, marks)
-    print("\n".join([*lines, f"{done}: {len(marks)} figures to confirm"]))
+    printed.show(lambda: machine_data(machine), lambda: [*lines, f"{done}: {len(marks)} figures to confirm"])
 
 
 def _watts_lines(watts: WattsPerNode, *, many: bool) -> list[str]:

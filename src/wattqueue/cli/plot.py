@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wattqueue.verbs import Printed, verb_of
+
 if TYPE_CHECKING:
     from wattqueue.report.figure import Drawn
 
 
+@verb_of(Printed)
 def run(
+    printed: Printed,
     folders: Annotated[
         list[Path],
         typer.Argument(
@@ -50,7 +54,10 @@ def run(
     # Figures of several runs belong to none of their directories.
     where = out or (folders[0] / "figures" if len(folders) == 1 else Path("figures"))
     write_files(where, files)
-    typer.echo(f"{where}: {', '.join(names)} as {', '.join(forms)}, each with its data as CSV")
+    printed.show(
+        lambda: {"folder": str(where), "files": [*files]},
+        lambda: [f"{where}: {', '.join(names)} as {', '.join(forms)}, each with its data as CSV"],
+    )
 
 
 def _figures(folders: list[Path]) -> list[Drawn]:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wattqueue.verbs import Printed, verb_of
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -26,13 +28,23 @@ PLAIN = 100
 
 
 @app.callback(invoke_without_command=True)
-def list_(context: typer.Context) -> None:
+@verb_of(Printed)
+def list_(printed: Printed, context: typer.Context) -> None:
     """List the published policies: one value for each of the eight choices, and where it comes from.
 
     A table from 240 columns on, else one paragraph per policy, folded to the width of the terminal (or COLUMNS).
     """
     if context.invoked_subcommand is not None:
         return
+    from wattqueue.policy.rows import ROW_DEFAULTS, published_rows
+
+    printed.show(
+        lambda: {"policies": {name: {**ROW_DEFAULTS, **row} for name, row in published_rows().items()}}, _print_list
+    )
+
+
+def _print_list() -> None:
+    """Print the published policies: a table on wide terminals, paragraphs elsewhere."""
     from rich.console import Console
 
     console = Console()
@@ -105,7 +117,9 @@ def _title() -> str:
 
 
 @app.command()
+@verb_of(Printed)
 def show(
+    printed: Printed,
     name: Annotated[
         str, typer.Argument(help="A published name, my.toml:row, or my.py:MyPart.", metavar="NAME", show_default=False)
     ],
@@ -122,13 +136,13 @@ def show(
     row = find_row(name)
     policy_from_row(name, row)  # raises what is wrong with it
     # A name such as my.toml:row needs quotes as a key of TOML.
-    print(f'["{name}"]' if not name.replace("-", "").isalnum() else f"[{name}]")
-    print(f"source = {one_line(row['source'])}")
+    lines = [f'["{name}"]' if not name.replace("-", "").isalnum() else f"[{name}]"]
+    lines.append(f"source = {one_line(row['source'])}")
     for axis in AXES:
         listed = row[axis] if isinstance(row[axis], list) else [row[axis]]
-        for value in listed:
-            print(f"# {part_text(value)}: {part_summary(axis, value)}")
-        print(f"{axis} = {one_line(row[axis])}")
+        lines += [f"# {part_text(value)}: {part_summary(axis, value)}" for value in listed]
+        lines.append(f"{axis} = {one_line(row[axis])}")
+    printed.show(lambda: {"name": name, **row}, lambda: lines)
 
 
 def part_text(value: Any) -> str:

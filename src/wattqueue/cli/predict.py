@@ -71,7 +71,7 @@ def eval_(options: PredictVerb) -> None:
     # Before the write: the sentence says which files are new and which are overwritten.
     done = written(*(out / name for name in ("predictions.csv", *pages)))
     write_evaluation(out, read.jobs.job_id, evaluation.actual_w, watts_by_name, pages)
-    options.show(evaluation.scores_json, lambda: options.say(evaluation.document.lines(UNBROKEN)))
+    options.show(evaluation.scores_json, lambda: evaluation.document.lines(UNBROKEN))
     options.say([done])
 
 

@@ -13,8 +13,12 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import Printed, verb_of
 
+
+@verb_of(Printed)
 def run(
+    printed: Printed,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run (what --out named).")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The page to write. [default: DIR/report.html]")
@@ -28,4 +32,5 @@ def run(
     page = out or folder / "report.html"
     text = report(load(folder))
     write_text(page, text)
-    typer.echo(f"{page}: {len(text.encode('utf-8')) / 1e6:.1f} MB")
+    size = len(text.encode("utf-8"))
+    printed.show(lambda: {"page": str(page), "bytes": size}, lambda: [f"{page}: {size / 1e6:.1f} MB"])

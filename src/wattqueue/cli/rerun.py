@@ -17,8 +17,12 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import Printed, verb_of
 
+
+@verb_of(Printed)
 def run(
+    printed: Printed,
     folder: Annotated[Path, typer.Argument(help="The directory of a run.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the repeated run here.")] = None,
 ) -> None:
@@ -44,10 +48,10 @@ def run(
         target = out or Path(scratch) / "run"
         write_run(target, record(outcome))
         differing = differences(folder, target)
+    verdict = f"{', '.join(differing)} differ" if differing else "reproduced, files identical"
+    printed.show(lambda: {"run": str(folder), "differ": differing}, lambda: [f"{folder}: {verdict}"])
     if differing:
-        typer.echo(f"{folder}: {', '.join(differing)} differ")
         raise typer.Exit(1)
-    typer.echo(f"{folder}: reproduced, files identical")
 
 
 def differences(one: Path, other: Path) -> list[str]:

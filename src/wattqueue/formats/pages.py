@@ -5,26 +5,15 @@ Verbs of the command line and ``wattqueue.api`` write their reports, figures and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_folder, atomic_text
 
 
 def write_text(path: Path, text: str) -> None:
     """Write one text file. Raises: OutputError; ``path`` is then as before."""
     atomic_text(path, text)
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write one JSON file. Raises: OutputError as ``write_text``.
-
-    NaN and infinity raise ValueError, since JSON has neither.
-    """
-    write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
 def write_files(folder: Path, files: Mapping[str, bytes | str]) -> None:
@@ -38,10 +27,3 @@ def write_files(folder: Path, files: Mapping[str, bytes | str]) -> None:
         for name, content in files.items():
             data = content.encode("utf-8") if isinstance(content, str) else content
             (temporary / name).write_bytes(data)
-
-
-def refuse_folders(*files: Path | None) -> None:
-    """Check, before the work begins, that no output file is an existing folder. Raises: OutputError."""
-    for path in files:
-        if path is not None and path.is_dir():
-            raise OutputError("is a directory, not a file", where=path, hint="name a file")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ import typer
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.terminal import say
+from wattqueue.verbs import Printed, verb_of
 
 if TYPE_CHECKING:
     from wattqueue.live.config import LiveConfig
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)]
-TargetsOption = Annotated[Path | None, typer.Option("--targets", "-o", help="Write load targets to this CSV.")]
+TargetsOption = Annotated[Path | None, typer.Option("--out", "-o", help="Write load targets to this CSV.")]
 PricesOption = Annotated[Path | None, typer.Option(help="Write prices per MWh to this CSV.")]
 CarbonOption = Annotated[Path | None, typer.Option(help="Write carbon intensities in gCO2/kWh to this CSV.")]
 EventArgument = Annotated[str, typer.Argument(help="The event's id, as `poll` prints it.", show_default=False)]
@@ -42,8 +44,13 @@ def _root() -> None:
 
 
 @app.command()
+@verb_of(Printed)
 def poll(
-    config: ConfigOption, targets: TargetsOption = None, prices: PricesOption = None, carbon: CarbonOption = None
+    printed: Printed,
+    config: ConfigOption,
+    targets: TargetsOption = None,
+    prices: PricesOption = None,
+    carbon: CarbonOption = None,
 ) -> None:
     """Register, read the events once, and print what is taken and what is refused; send what reports are due."""
     from wattqueue_grid.openadr.memory import alone
@@ -54,13 +61,12 @@ def poll(
         try:
             now_s = time.time()
             ven.step(now_s)
-            for line in ven.pop_log():
-                print(line)
-            outcome = ven.outcome(now_s)
-            _show(outcome)
-            _write(outcome, targets, prices, carbon)
-            for text in ven.problems.values():
-                print(f"problem: {text}")
+            log, outcome, problems = ven.pop_log(), ven.outcome(now_s), [*ven.problems.values()]
+            wrote = _write(outcome, targets, prices, carbon)
+            said = [*log, *_lines(outcome), *wrote, *(f"problem: {text}" for text in problems)]
+            printed.show(
+                lambda: {"taken": outcome.taken, "refused": outcome.refused, "problems": problems}, lambda: said
+            )
             if ven.failures:
                 raise OutputError("the events could not be read", where=ven.section.vtn, hint="see the problem above")
         finally:
@@ -87,8 +93,8 @@ def follow(
             now = (outcome.taken, outcome.refused)
             if now != shown:
                 shown = now
-                _show(outcome)
-                _write(outcome, targets, prices, carbon)
+                for line in (*_lines(outcome), *_write(outcome, targets, prices, carbon)):
+                    typer.echo(line)
             for text in (found := tuple(service.problems())):
                 if text not in problems:
                     say(text)
@@ -98,18 +104,20 @@ def follow(
 
 
 @app.command("opt-out")
-def opt_out(event: EventArgument, config: ConfigOption) -> None:
+@verb_of(Printed)
+def opt_out(printed: Printed, event: EventArgument, config: ConfigOption) -> None:
     """Do not act on an event; the VTN gets a report of the operating state OPTED_OUT with the next look."""
-    _opt(event, config, out=True)
+    _opt(printed, event, config, out=True)
 
 
 @app.command("opt-in")
-def opt_in(event: EventArgument, config: ConfigOption) -> None:
+@verb_of(Printed)
+def opt_in(printed: Printed, event: EventArgument, config: ConfigOption) -> None:
     """Act on an event again that was opted out of."""
-    _opt(event, config, out=False)
+    _opt(printed, event, config, out=False)
 
 
-def _opt(event: str, config: Path, *, out: bool) -> None:
+def _opt(printed: Printed, event: str, config: Path, *, out: bool) -> None:
     """Write the opt-out where the VEN looks for it. Raises: InputError for an id that no event can have."""
     from wattqueue_grid.openadr.memory import load_memory, opt
 
@@ -119,7 +127,8 @@ def _opt(event: str, config: Path, *, out: bool) -> None:
         known = ", ".join(sorted(memory.events)[:10])
         raise InputError(f"no event {event[:40]}", where="event", hint=f"known: {known}" if known else "poll first")
     opt(settings.run_dir, event, out=out)
-    print(f"opted {'out of' if out else 'in to'} {event}: reported with the next look at the VTN")
+    done = f"opted {'out of' if out else 'in to'} {event}: reported with the next look at the VTN"
+    printed.show(lambda: {"event": event, "opted_out": out}, lambda: [done])
 
 
 def _settings(config: Path) -> tuple[LiveConfig, OpenADRSection]:
@@ -143,18 +152,17 @@ def _ven(config: Path) -> Ven:
     return ven_of(section, read_secret(section.client_secret_file), load_machine(settings.machine), settings.run_dir)
 
 
-def _show(outcome: Outcome) -> None:
-    """Print what is taken and what is refused."""
-    for line in outcome.taken:
-        print(f"taken: {line}")
-    for line in outcome.refused:
-        print(f"refused: {line}")
-    if not outcome.taken and not outcome.refused:
-        print("no events")
+def _lines(outcome: Outcome) -> list[str]:
+    """Return what is taken and what is refused."""
+    taken, refused = (f"taken: {line}" for line in outcome.taken), (f"refused: {line}" for line in outcome.refused)
+    return [*taken, *refused] or ["no events"]
 
 
-def _write(outcome: Outcome, targets: Path | None, prices: Path | None, carbon: Path | None) -> None:
-    """Write the files that are asked for. A file of an earlier event must not outlast it, so one is always written."""
+def _write(outcome: Outcome, targets: Path | None, prices: Path | None, carbon: Path | None) -> Iterator[str]:
+    """Write the files that are asked for, and yield what was written.
+
+    A file of an earlier event must not outlast it, so one is always written.
+    """
     import numpy as np
 
     from wattqueue.formats.load_target import write_load_targets
@@ -162,10 +170,10 @@ def _write(outcome: Outcome, targets: Path | None, prices: Path | None, carbon: 
 
     if targets is not None:
         write_load_targets(targets, outcome.targets)
-        print(f"{targets}: {len(outcome.targets)} load targets")
+        yield f"{targets}: {len(outcome.targets)} load targets"
     for path, series, name in ((prices, outcome.price, "price"), (carbon, outcome.intensity, "intensity")):
         if path is not None:
             none = np.empty(0)
             time_s, value = (none, none) if series is None else (series.time_s, series.value)
             write_steps(path, time_s, value, name)
-            print(f"{path}: {len(time_s)} rows")
+            yield f"{path}: {len(time_s)} rows"

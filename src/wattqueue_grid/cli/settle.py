@@ -30,6 +30,6 @@ def run(options: SettleVerb) -> None:
     settled, folder = perform_settlement(options.inputs()), options.out
     if folder is not None:
         write_files(folder, settled.files())
-    options.show(settled.as_json, lambda: options.say(settled.document.lines(UNBROKEN)))
+    options.show(settled.as_json, lambda: settled.document.lines(UNBROKEN))
     if folder is not None:
         options.say([f"{folder / 'statement.html'} (with intervals.csv and events.csv)"])

@@ -6,10 +6,12 @@ Every figure is one of the ledger. The statement says which of them are differen
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from wattqueue.report import words
 from wattqueue.report.document import Document, Prose, Table
 from wattqueue_grid.incentives.ledger import RewardEntry, SettledEvent
+from wattqueue_grid.money import plain
 from wattqueue_grid.money import words as money
 from wattqueue_grid.settlement.calendar import SiteCalendar
 
@@ -71,6 +73,19 @@ def rows(lines: Sequence[Line], calendar: SiteCalendar) -> list[tuple[str, ...]]
             _node_hours(entry.added_run), words.energy(entry.energy_freed), money(entry.fee, event.currency),
             money(entry.reward, event.currency), money(entry.fee - entry.reward, event.currency),
         )
+        for event, entry in lines
+    ]  # fmt: skip
+
+
+def job_rows(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """Return what each job got for JSON: node-seconds, watts, joules, and exact amounts as text."""
+    return [
+        {
+            "job": entry.job_id, "event": event.event_id, "begin_s": event.begin_s, "currency": event.currency,
+            "added_wait_node_s": entry.added_wait, "added_run_node_s": entry.added_run,
+            "power_freed_w": entry.power_freed, "energy_freed_j": entry.energy_freed,
+            "fee": plain(entry.fee), "reward": plain(entry.reward),
+        }
         for event, entry in lines
     ]  # fmt: skip
 

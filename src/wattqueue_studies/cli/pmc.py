@@ -8,9 +8,11 @@ kernels (with watts, on every socket) and predicts the applications of another o
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+
+from wattqueue.verbs import Printed, verb_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -21,7 +23,10 @@ def _root() -> None:
 
 
 @app.command()
+@verb_of(Printed)
 def ratios(
+    printed: Printed,
+    *,
     counters: Annotated[Path, typer.Argument(metavar="COUNTERS", help="Output of perf stat -x, or a CSV of readings.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Table of activity to write (CSV).")],
     name: Annotated[str, typer.Option(help="Name of the application.")],
@@ -46,16 +51,21 @@ def ratios(
     found = read_recording(counters, socket, mpstat, cpus, bits)
     trace = activity_ratios(found.counters, found.active_cores, events, name, process)
     write_activity(out, [SocketRun(socket_name or str(socket), trace, found.watts_at(trace.time_s))])
-    typer.echo(f"{len(trace.level)} intervals written to {out}")
+    lines, scaled = [f"{len(trace.level)} intervals written to {out}"], found.counters.multiplexed
     if trace.dropped:
-        typer.echo(f"note: {trace.dropped} intervals without a usable count were left out")
-    if found.counters.multiplexed:
-        share = f"{100 * found.counters.multiplexed:.0f} %"
-        typer.echo(f"note: in {share} of the intervals perf scaled a count, since events shared a counter")
+        lines.append(f"note: {trace.dropped} intervals without a usable count were left out")
+    if scaled:
+        lines.append(
+            f"note: in {100 * scaled:.0f} % of the intervals perf scaled a count, since events shared a counter"
+        )
+    counts = {"intervals": len(trace.level), "left_out": trace.dropped, "scaled_share": float(scaled)}
+    printed.show(lambda: counts, lambda: lines)
 
 
 @app.command()
+@verb_of(Printed)
 def predict(
+    printed: Printed,
     training: Annotated[Path, typer.Argument(metavar="TRAINING", help="Activity and watts of kernels on all sockets.")],
     apps: Annotated[Path, typer.Argument(metavar="APPS", help="Activity and watts of applications, on one socket.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Unit factors to write (CSV).")],
@@ -84,13 +94,17 @@ def predict(
         peaks=peaks,
     )
     write_unit_factors(out, found.table)
-    for line in found.lines():
-        typer.echo(line)
-    typer.echo(f"{len(found.table.apps)} applications on {len(found.table.units)} sockets written to {out}")
+    apps_named, units = found.table.apps, found.table.units
+    printed.show(
+        lambda: {"applications": list(apps_named), "sockets": len(units)},
+        lambda: [*found.lines(), f"{len(apps_named)} applications on {len(units)} sockets written to {out}"],
+    )
 
 
 @app.command()
+@verb_of(Printed)
 def learn(
+    printed: Printed,
     energy: Annotated[Path, typer.Argument(metavar="ENERGY", help="CSV: job, app, unit, end_s, run_s, energy_j.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Unit factors to write (CSV).")],
     days: Annotated[
@@ -114,24 +128,39 @@ def learn(
     level_w = rows.watts / learned.factor[rows.unit]
     base_w = np.bincount(rows.app, level_w) / np.bincount(rows.app)
     write_unit_factors(out, learned.table(rows.apps, base_w, rows.units))
-    typer.echo(f"factors of {len(rows.units)} units, the same for {len(rows.apps)} applications, written to {out}")
+    never, width = int((learned.samples == 0).sum()), float(np.median(learned.high - learned.low)) / 2
+    later = rows.end_s[-1] >= until_s
+    drifts: list[dict[str, Any]] = [
+        {"unit": rows.units[one.unit], "change": one.change, "day": (one.time_s - float(rows.end_s[0])) / 86_400.0}
+        for one in (find_drifts(learned, every.between(until_s, np.inf)) if later else ())
+    ]
+    lines = [f"factors of {len(rows.units)} units, the same for {len(rows.apps)} applications, written to {out}"]
     if rows.left_out:
-        typer.echo(f"note: {rows.left_out} rows without energy were left out")
-    never = int((learned.samples == 0).sum())
+        lines.append(f"note: {rows.left_out} rows without energy were left out")
     if never:
-        typer.echo(f"note: {never} units ran no job in this time: factor 1")
-    width = float(np.median(learned.high - learned.low)) / 2
-    typer.echo(f"spread {100 * learned.spread:.1f} %, median 95 % interval ±{100 * width:.1f} %")
-    if rows.end_s[-1] >= until_s:
-        drifts = find_drifts(learned, every.between(until_s, np.inf))
-        for drift in drifts:
-            day = (drift.time_s - float(rows.end_s[0])) / 86_400.0
-            typer.echo(f"drift: {rows.units[drift.unit]} {100 * drift.change:+.1f} %, found on day {day:.1f}")
-        typer.echo(f"{len(drifts)} units have changed since")
+        lines.append(f"note: {never} units ran no job in this time: factor 1")
+    lines.append(f"spread {100 * learned.spread:.1f} %, median 95 % interval ±{100 * width:.1f} %")
+    if later:
+        lines += [f"drift: {one['unit']} {100 * one['change']:+.1f} %, found on day {one['day']:.1f}" for one in drifts]
+        lines.append(f"{len(drifts)} units have changed since")
+    printed.show(
+        lambda: {
+            "units": len(rows.units),
+            "applications": len(rows.apps),
+            "left_out": rows.left_out,
+            "without_job": never,
+            "spread": float(learned.spread),
+            "interval": width,
+            "drifts": drifts,
+        },
+        lambda: lines,
+    )
 
 
 @app.command()
+@verb_of(Printed)
 def traffic(
+    printed: Printed,
     jobs: Annotated[Path, typer.Argument(metavar="TRAFFIC", help="Traffic of paper 2's simulator (CSV).")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Job table with generated power profiles (Parquet).")],
     factors: Annotated[
@@ -156,10 +185,11 @@ def traffic(
     read = read_cwm(jobs)
     table = with_watts(read.jobs)
     write_table(out, table)
-    typer.echo(f"{len(table)} jobs with generated watts written to {out}")
+    lines = [f"{len(table)} jobs with generated watts written to {out}"]
     for line, job, reason in read.unusable.rows():
         typer.echo(f"note: line {line}, job {job}: {reason}", err=True)
     if factors is not None:
         truth = unit_truth(draw_chips(np.random.default_rng(seed), sockets, (*kernels(), *applications())))
         write_unit_factors(factors, truth.peak if peaks else truth.mean)
-        typer.echo(f"true factors of {sockets} generated sockets written to {factors}")
+        lines.append(f"true factors of {sockets} generated sockets written to {factors}")
+    printed.show(lambda: {"jobs": len(table), "unusable": len(read.unusable), "origin": table.origin}, lambda: lines)

@@ -70,7 +70,7 @@ class StudyReport(Document):
         )
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON of ``--json``: the study's figures and its claims."""
+        """Return the study's figures and its claims for JSON."""
         head = {"schema_version": SCHEMA_VERSION, "wattqueue": __version__, "study": self.name}
         return {**head, **self.figures, "claims": self.claims.document()}
 

@@ -113,7 +113,7 @@ def test_following_writes_the_files_whenever_they_change(grid: Grid, folder: Pat
         (folder / "live.toml").read_text().replace('ramp_kw_per_s = "5"', "ramp_kw_per_s = 5\npoll_s = 1.0")
     )
     program, path = grid.program(), folder / "targets.csv"
-    argv = [*VERB, "follow", "-c", "live.toml", "--targets", "targets.csv"]
+    argv = [*VERB, "follow", "-c", "live.toml", "--out", "targets.csv"]
     env = {**os.environ, MARKER: str(folder)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=log, cwd=folder, env=env)

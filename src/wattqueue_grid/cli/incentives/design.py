@@ -43,7 +43,7 @@ def run(options: DesignVerb) -> None:
     shown = document(rows, inputs)
     if o.out is not None:
         write_files(o.out, {"design.csv": design_csv(rows, inputs), "design.html": shown.html()})
-    o.show(lambda: {"rates": design_rows(rows, inputs)}, lambda: o.say(shown.lines(UNBROKEN)))
+    o.show(lambda: {"rates": design_rows(rows, inputs)}, lambda: shown.lines(UNBROKEN))
     if site.jobs.origin == "generated":
         o.say(["The workload is generated, not measured."])
     if o.out is not None:

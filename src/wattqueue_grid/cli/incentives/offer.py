@@ -50,7 +50,7 @@ def run(options: OfferVerb) -> None:
     if o.out is not None:
         write_text(o.out, offers_csv(found, terms, currency))
     said = [*document(found, terms, currency).lines(UNBROKEN), *sentences(site.jobs, rewards)]
-    o.show(lambda: {"offers": offer_rows(found, currency)}, lambda: o.say(said))
+    o.show(lambda: {"offers": offer_rows(found, currency)}, lambda: said)
     if site.jobs.origin == "generated":
         o.say(["The workload is generated, not measured."])
     if o.out is not None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import Printed, verb_of
 
+
+@verb_of(Printed)
 def run(
+    printed: Printed,
     user: Annotated[str | None, typer.Argument(help="Name of a user. [totals of all users]")] = None,
     *,
     ledger: Annotated[str, typer.Option(help="SQLite file, postgresql://USER@HOST/NAME or mariadb://USER@HOST/NAME.")],
@@ -20,8 +25,8 @@ def run(
     from wattqueue.formats.pages import write_text
     from wattqueue.report.document import UNBROKEN, aligned
     from wattqueue_grid.incentives.ledger import IncentiveLedger
-    from wattqueue_grid.incentives.user_statement import document
-    from wattqueue_grid.money import words
+    from wattqueue_grid.incentives.user_statement import document, job_rows
+    from wattqueue_grid.money import plain, words
     from wattqueue_grid.settlement.calendar import SiteCalendar, zone_of
 
     book = IncentiveLedger.open(ledger, make=False)
@@ -29,16 +34,17 @@ def run(
     if user is None:
         if out is not None:
             raise InputError("writes the page of one user", where="--out", hint="name the user")
-        rows = [
-            (t.user_name, str(t.jobs), words(t.fee, t.currency), words(t.reward, t.currency)) for t in book.totals()
-        ]
-        for line in aligned(("user", "jobs", "usage fee", "reward"), rows):
-            typer.echo(line)
+        totals = book.totals()
+        rows = [(t.user_name, str(t.jobs), words(t.fee, t.currency), words(t.reward, t.currency)) for t in totals]
+        printed.show(
+            lambda: {"users": [asdict(t) | {"fee": plain(t.fee), "reward": plain(t.reward)} for t in totals]},
+            lambda: aligned(("user", "jobs", "usage fee", "reward"), rows),
+        )
         return
-    shown = document(user, book.entries(user), calendar)
+    lines = book.entries(user)
+    shown = document(user, lines, calendar)
     if out is not None:
         write_text(out, shown.html())
-    for line in shown.lines(UNBROKEN):
-        typer.echo(line)
+    printed.show(lambda: {"user": user, "jobs": job_rows(lines)}, lambda: shown.lines(UNBROKEN))
     if out is not None:
-        typer.echo(str(out))
+        printed.say([str(out)])

@@ -1,45 +1,79 @@
-"""Run a study, write its files and print it: what all verbs of studies share."""
+"""What all verbs of studies share: run a study with its progress, write its files, print it."""
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from wattqueue.options import workers_option
+from wattqueue.verbs import Printed, out_field
 
 if TYPE_CHECKING:
     from wattqueue_studies.frame.report import Study
 
+PROBE_BYTES = 4_000_000
+"""Bytes that are written on trial before the work; the largest JSON of a study has some megabytes."""
 
-def perform(
-    study: Study, json_file: Path | None, page: Path | None, what: str = "simulating", *, tables: Path | None = None
-) -> None:
-    """Run a study with its progress on stderr, write JSON and HTML, print the text.
 
-    Outputs are checked before the work begins. Files are written before anything is printed, so that a reader of a
-    pipe who leaves early does not prevent them.
+class _ProbeOverError(Exception):
+    """Leaves an atomic write, so that nothing is replaced."""
 
-    Args:
-        study: The study with its options.
-        json_file: Where to write the JSON, None for none.
-        page: Where to write the page, None for none.
-        what: What the progress is of.
-        tables: Where to write the text's tables as Markdown, None for none.
 
-    Raises: OutputError for a file that cannot be written; what the study raises.
+@dataclass(frozen=True, kw_only=True)
+class StudyOutput(Printed):
+    """Where the result of a study goes."""
+
+    out: Path | None = out_field("Folder for report.html, study.json (every figure) and tables.md.")
+
+    def perform(self, study: Study, what: str = "simulating") -> None:
+        """Run a study with its progress on stderr, which says ``what``; write its files and print it.
+
+        The folder is checked before the work, which takes minutes to hours. Files are written before anything is
+        printed, so that a reader of a pipe who leaves early does not prevent them.
+
+        Raises: OutputError where the folder cannot be written; what the study raises.
+        """
+        from wattqueue.formats.pages import write_files
+        from wattqueue.terminal import counting
+
+        if self.out is not None:
+            require_writable(self.out)
+        with counting(what) as progress:
+            report = study.run(progress)
+        figures = report.document()
+        if self.out is not None:
+            data = json.dumps(figures, allow_nan=False, indent=1)
+            tables = "\n".join(report.markdown())
+            write_files(self.out, {"report.html": report.html(), "study.json": f"{data}\n", "tables.md": f"{tables}\n"})
+        self.show(lambda: figures, report.lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelStudy(StudyOutput):
+    """Options of a study whose simulations run in parallel."""
+
+    workers: int | None = workers_option("Simulations at a time. [one per core]")
+
+    @property
+    def threads(self) -> int:
+        """Return the number of simulations at a time, which changes no result."""
+        return self.workers or os.cpu_count() or 1
+
+
+def require_writable(folder: Path) -> None:
+    """Check that files can be written into a folder: a page of ``PROBE_BYTES`` is written on trial and removed.
+
+    Raises: OutputError with the folder.
     """
-    from wattqueue.formats.pages import write_json, write_text
-    from wattqueue.terminal import counting
-    from wattqueue_studies.cli.study._outputs import require_writable
+    from wattqueue.formats.atomic_write import atomic_folder
 
-    require_writable(json_file, page, tables)
-    with counting(what) as progress:
-        report = study.run(progress)
-    if json_file is not None:
-        write_json(json_file, report.document())
-    if page is not None:
-        write_text(page, report.html())
-    if tables is not None:
-        write_text(tables, "\n".join(report.markdown()) + "\n")
-    for line in report.lines():
-        typer.echo(line)
+    try:
+        with atomic_folder(folder) as temporary:
+            (temporary / "report.html").write_bytes(bytes(PROBE_BYTES))
+            # Leaving by an exception makes atomic_folder remove what was written instead of renaming it.
+            raise _ProbeOverError
+    except _ProbeOverError:
+        pass

@@ -11,14 +11,18 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import ParallelStudy
 
+
+@verb_of(ParallelStudy)
 def run(
+    output: ParallelStudy,
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Runs as PAL has them: sgemm, pagerank, bert, resnet (CSV).")
     ],
     factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of jobs for the simulations.")] = 20,
-    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
     extensions: Annotated[
         bool, typer.Option("--extensions", help="Compare also what lies beyond paper 2, with generated sockets.")
     ] = False,
@@ -26,8 +30,6 @@ def run(
         Path | None,
         typer.Option(help="For --extensions: series of real nodes (CSV of ClusterCockpit: 2 jobs on emmy)."),
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write all tables and pictures here.")] = None,
 ) -> None:
     """Rank measured chips by one application's watts, and see what this is worth for another (PAL data set).
 
@@ -36,9 +38,8 @@ def run(
     """
     from wattqueue.errors import InputError
     from wattqueue_studies.chips.study import ChipsStudy
-    from wattqueue_studies.cli.study._run import perform
 
     if nodes is not None and not extensions:
         raise InputError("--nodes is for --extensions", where="--nodes", hint="add --extensions")
     import_module("scipy.stats")  # ranks: fail before the work if it is missing
-    perform(ChipsStudy(folder, factors, draws, threads, extensions, nodes), json_file, page)
+    output.perform(ChipsStudy(folder, factors, draws, output.threads, extensions, nodes))

@@ -11,8 +11,13 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import ParallelStudy
 
+
+@verb_of(ParallelStudy)
 def run(
+    output: ParallelStudy,
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of the workloads.")] = 30,
     node_stop: Annotated[bool, typer.Option(help="Simulate node stop, whose control runs in Python.")] = True,
     announced: Annotated[
@@ -21,24 +26,19 @@ def run(
     prices: Annotated[
         Path | None, typer.Option(help="A year on these hourly prices (CSV, EUR/MWh) instead of the experiments.")
     ] = None,
-    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
 ) -> None:
     """Save power with the consent of users, decided at submission or at the start, by DVFS or node stop (paper 5).
 
     30 seeds are about 15,000 simulations: five windows of saving, three limits, five shares, two experiments and more.
     With prices, a year of load targets at their dearest hours: what is paid, and what users lose.
     """
-    from wattqueue_studies.cli.study._run import perform
-
     if prices is not None:
         from wattqueue_studies.demand_response.price_year_study import PriceYearStudy
 
-        perform(PriceYearStudy(prices), json_file, page)
+        output.perform(PriceYearStudy(prices))
         return
     from wattqueue_studies.demand_response.study import DemandResponseStudy
 
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
-    perform(DemandResponseStudy(seeds, node_stop=node_stop, threads=threads, announced=announced), json_file, page)
+    output.perform(DemandResponseStudy(seeds, node_stop=node_stop, threads=output.threads, announced=announced))

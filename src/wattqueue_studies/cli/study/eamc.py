@@ -11,20 +11,22 @@ a workload of its own.
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import ParallelStudy
+
 MOST_SEEDS = 10_000
 """Workloads per setting."""
-MOST_THREADS = 1_024
-"""Limit of --workers: more is a typing error."""
 
 
+@verb_of(ParallelStudy)
 def run(
+    output: ParallelStudy,
     coefficients: Annotated[
         Path | None, typer.Option(help="EAR coefficients of p1 and p2 (CSV); without them Table 1 is used.")
     ] = None,
@@ -39,21 +41,15 @@ def run(
         int,
         typer.Option(min=50, max=1_000_000, help="Jobs of a workload; the paper has 5,000."),
     ] = 5_000,
-    threads: Annotated[
-        int, typer.Option("--workers", min=1, max=MOST_THREADS, help="Simulations at a time.")
-    ] = os.cpu_count() or 1,
     extensions: Annotated[
         bool, typer.Option(help="Also what the paper does not have: waits, caps, history, node factors.")
     ] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every row here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 3 to 6 and all tables here.")] = None,
 ) -> None:
     """EAMC against Base Slurm, Min_runtime and Min_energy on two clusters (paper 1).
 
     Prints the choices of each application, the check without scheduling, a table per figure of the paper, and the
     published figures beside these.
     """
-    from wattqueue_studies.cli.study._run import perform
     from wattqueue_studies.eamc.cirne import CirneModel
     from wattqueue_studies.eamc.study import EamcStudy
 
@@ -62,5 +58,5 @@ def run(
     paper = CirneModel()
     # Fewer jobs come over a shorter time, so that the load stays.
     model = paper if jobs == paper.jobs else CirneModel(jobs=jobs, span_s=paper.span_s * jobs / paper.jobs)
-    study = EamcStudy(coefficients, apps, seeds, easy_seeds, threads, model=model, extended=extensions)
-    perform(study, json_file, page)
+    study = EamcStudy(coefficients, apps, seeds, easy_seeds, output.threads, model=model, extended=extensions)
+    output.perform(study)

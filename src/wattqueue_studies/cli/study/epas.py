@@ -11,8 +11,13 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import ParallelStudy
 
+
+@verb_of(ParallelStudy)
 def run(
+    output: ParallelStudy,
     cells: Annotated[
         Path | None, typer.Option(help="Runs measured under caps (GridPilot's CSV): fit curves, print their error.")
     ] = None,
@@ -34,16 +39,12 @@ def run(
     ramps: Annotated[
         Path | None, typer.Option(help="Power of a machine (CSV: datetime, sum vals), likewise. With --profiles.")
     ] = None,
-    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
 ) -> None:
     """Schedule LightESP by PAS and E-PAS under a cap, on bull and Mont-Blanc, and test Algorithm 1 (paper 3).
 
     30 seeds are 1,140 simulations. Power is measured by simulated sensors. pas-true-watts reads the truth: an oracle.
     """
     from wattqueue.errors import InputError
-    from wattqueue_studies.cli.study._run import perform
     from wattqueue_studies.epas.extensions import Extensions
     from wattqueue_studies.epas.study import IDLE_SHARES, EpasStudy
 
@@ -52,8 +53,4 @@ def run(
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     shares = IDLE_SHARES if idle is None else tuple(dict.fromkeys(each / 100 for each in idle))
-    perform(
-        EpasStudy(cells, seeds, shares, divide, threads, Extensions(ramps, profiles) if extensions else None),
-        json_file,
-        page,
-    )
+    output.perform(EpasStudy(cells, seeds, shares, divide, output.threads, Extensions(ramps, profiles) if extensions else None))

@@ -12,23 +12,25 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import StudyOutput
 
+
+@verb_of(StudyOutput)
 def run(
+    output: StudyOutput,
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of the sockets.")] = 30,
     sockets: Annotated[int, typer.Option(min=64, max=100_000, help="Sockets of each draw; the paper has 256.")] = 256,
     nodes: Annotated[
         Path | None, typer.Option(help="Series of real nodes (CSV of ClusterCockpit: two jobs on emmy).")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 2, 3 and 5 and all tables here.")] = None,
 ) -> None:
     """Predict the watts of applications on sockets that differ: VT, PR-CB and PR-MB, and eq. 1 on real nodes (paper 2).
 
     Half a minute with 30 seeds. Scheduling by these predictions: study variability.
     """
-    from wattqueue_studies.cli.study._run import perform
     from wattqueue_studies.pmc.study import PmcStudy
 
     if seeds > 1 or nodes is not None:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
-    perform(PmcStudy(seeds, sockets, nodes), json_file, page, "predicting")
+    output.perform(PmcStudy(seeds, sockets, nodes), "predicting")

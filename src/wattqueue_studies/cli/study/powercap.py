@@ -11,17 +11,21 @@ the share of time above a cap that was asked for is kept.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import ParallelStudy
+
 if TYPE_CHECKING:
     from wattqueue_studies.powercap.guarantee import GuaranteeStudy
 
 
+@verb_of(ParallelStudy)
 def run(
+    output: ParallelStudy,
     *,
     traces: Annotated[
         int, typer.Option(min=1, max=1_000, help="Long traces, with seeds that follow each other; intervals need 2.")
@@ -48,13 +52,9 @@ def run(
     ramps: Annotated[
         Path | None, typer.Option(help="With --months: power of a real machine over time (CSV), as one job's ramps.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=1_024, help="Simulations at a time.")] = os.cpu_count() or 1,
     folder: Annotated[
         Path | None, typer.Option(help="Keep workloads and finished runs here, to resume after a stop.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every run and average here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 4 and 5, and frontiers, here.")] = None,
-    tables: Annotated[Path | None, typer.Option("--markdown", help="Write all tables as Markdown here.")] = None,
 ) -> None:
     """EASY+PC with five estimators under 13 caps on 30 workloads of ten traces, printed figures beside ours (paper 4).
 
@@ -66,7 +66,6 @@ def run(
     from dataclasses import replace
 
     from wattqueue.errors import InputError
-    from wattqueue_studies.cli.study._run import perform
     from wattqueue_studies.powercap.frontier import SEED, FrontierStudy
     from wattqueue_studies.powercap.prepare import WorkloadSelection
     from wattqueue_studies.powercap.study import PowercapStudy
@@ -79,15 +78,15 @@ def run(
     if months:
         with ExitStack() as stack:
             place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-months-")))
-            perform(_months(place, months, ramps, load, workers), json_file, page, tables=tables)
+            output.perform(_months(place, months, ramps, load, output.threads))
         return
     choice = WorkloadSelection(workloads=workloads, days=days, load=load, seed=seed)
     # The stack removes the temporary folder also when a signal ends the run.
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-powercap-")))
         other = replace(choice, workloads=extensions, seed=seed + SEED - 1)
-        rules = FrontierStudy(place, other, traces, workers=workers) if extensions else None
-        perform(PowercapStudy(place, choice, traces, workers=workers, frontier=rules), json_file, page, tables=tables)
+        rules = FrontierStudy(place, other, traces, workers=output.threads) if extensions else None
+        output.perform(PowercapStudy(place, choice, traces, workers=output.threads, frontier=rules))
 
 
 def _months(folder: Path, months: int, ramps: Path | None, load: float, workers: int) -> GuaranteeStudy:

@@ -13,21 +13,23 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import StudyOutput
 
+
+@verb_of(StudyOutput)
 def run(
+    output: StudyOutput,
     eurora: Annotated[Path | None, typer.Option(help="Jobs of Eurora with a predictor's watts (CSV).")] = None,
     archer2: Annotated[Path | None, typer.Option(help="Measured benchmarks on ARCHER2 (CSV).")] = None,
     jobs: Annotated[int, typer.Option(min=1, max=10**8, help="Generated jobs; 523,204 are the paper's.")] = 523_204,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the generated jobs, and of training.")] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every row here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write box plots as in Figure 3 here.")] = None,
 ) -> None:
     """Compare history with regressors for mean and highest watts, published figures beside ours (paper 4, section 6.3).
 
     Takes about seven minutes of CPU time with all of the paper's jobs; --jobs 50000 takes two.
     """
-    from wattqueue_studies.cli.study._run import perform
     from wattqueue_studies.prediction.study import PredictionStudy
 
     study = PredictionStudy(time.process_time, eurora, archer2, jobs, seed)
-    perform(study, json_file, page, "evaluating")
+    output.perform(study, "evaluating")

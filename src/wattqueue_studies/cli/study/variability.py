@@ -12,8 +12,13 @@ from typing import Annotated
 
 import typer
 
+from wattqueue.verbs import verb_of
+from wattqueue_studies.cli.study._run import ParallelStudy
 
+
+@verb_of(ParallelStudy)
 def run(
+    output: ParallelStudy,
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Has traffic_bursty.csv and traffic_heavy.csv of paper 2.")
     ],
@@ -37,20 +42,18 @@ def run(
         list[float] | None,
         typer.Option(min=0, max=2e5, help="Watts of an idle socket, for the machine's energy; may be repeated."),
     ] = None,
-    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 1, 6 and 7 and all tables here.")] = None,
 ) -> None:
     """Schedule jobs under a power budget by what is known of each socket: PE, PEVA, PRVP, VTP and IVP (paper 2).
 
     30 seeds are 3,600 simulations. slurm-ivp reads the truth: an oracle.
     """
-    from wattqueue_studies.cli.study._run import perform
     from wattqueue_studies.variability.study import VariabilityStudy
     from wattqueue_studies.variability.trial import BUDGETS_W, Variant
 
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     budgets_w = BUDGETS_W if budget is None else tuple(1e3 * b for b in budget)
-    study = VariabilityStudy(folder, seeds, budgets_w, threads=threads, variant=Variant(backfill, whole_nodes, rapl))
-    perform(study if idle is None else replace(study, idle_w=tuple(idle)), json_file, page)
+    study = VariabilityStudy(
+        folder, seeds, budgets_w, threads=output.threads, variant=Variant(backfill, whole_nodes, rapl)
+    )
+    output.perform(study if idle is None else replace(study, idle_w=tuple(idle)))
