@@ -1,4 +1,4 @@
-"""Pages made from the program itself: quantities, verbs, public names, and one page for each package.
+"""Pages made from the program itself: quantities, verbs, keys of a campaign, public names, one page for each package.
 
 ``python docs/generate.py`` renews the one of them that is kept beside the guides, ``guide/view.md``.
 """
@@ -9,13 +9,16 @@ import ast
 import importlib
 import inspect
 import itertools
+import json
 import pkgutil
 import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import Field, is_dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools
 
@@ -26,8 +29,10 @@ import wattqueue
 import wattqueue_grid
 from tools.packages import packages
 from wattqueue import parts
+from wattqueue.campaign.file import CampaignFile, SlurmTable, WindowsTable, WorkloadTable
 from wattqueue.cli import _app
 from wattqueue.model.quantities import quantities
+from wattqueue.options import is_required, options_of
 
 ACTIONS = (
     *("SetFrequency", "SetDomainCaps", "Suspend", "Resume", "Requeue", "StopNode", "DrainNode", "WakeNode"),
@@ -43,6 +48,7 @@ def write_pages(folder: Path) -> None:
     pages = {
         "quantities.md": quantities_page(),
         "verbs.md": verbs_page(),
+        "campaign-keys.md": campaign_page(),
         "public.md": public_page(),
         **api_pages(),
     }
@@ -99,6 +105,49 @@ def _commands(name: str) -> list[str]:
         return []
     named = ((c.name, c.callback) for c in nested.registered_commands)
     return [name or getattr(callback, "__name__", "").rstrip("_").replace("_", "-") for name, callback in named]
+
+
+def campaign_page() -> str:
+    """Every key of a campaign file, from the fields that its reader is made of."""
+    lines = ["# Keys of a campaign file", "", "The [guide](../guide/campaign.md) shows how they work together.", ""]
+    tables = (("", CampaignFile), ("[[workloads]]", WorkloadTable), ("windows", WindowsTable), ("[slurm]", SlurmTable))
+    for name, described in tables:
+        kinds = get_type_hints(described, include_extras=True)
+        rows = [
+            (one.name, kind_of(kinds[one.name]), default_of(one), _plain(what.sentence))
+            for one, what in options_of(described)
+        ]
+        lines += [f"## `{name}`" if name else "## The file", "", summary(described), ""]
+        lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+        lines += [f"| `{key}` | {kind} | {default} | {text} |" for key, kind, default, text in rows] + [""]
+    return "\n".join(lines)
+
+
+def kind_of(annotation: Any, limits: tuple[Any, ...] = ()) -> str:
+    """A type in words: ``whole number, 1 to 10``, ``list of texts``, ``table``."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return kind_of(inner[0], (*limits, *inner[1:]))
+    if origin in (Union, UnionType):
+        return kind_of(next(one for one in inner if one is not type(None)), limits)
+    if origin is tuple:
+        return f"list: {kind_of(inner[0])}"
+    ends = [end for one in limits for end in _ends(one)]
+    known = {str: "text", int: "whole number", float: "number"}
+    return known.get(annotation, "table") + (f", {min(ends):,} to {max(ends):,}" if len(ends) > 1 else "")
+
+
+def _ends(limit: Any) -> Iterator[float]:
+    """The ends of a range that a constraint of pydantic states."""
+    for one in getattr(limit, "metadata", ()):
+        yield from (getattr(one, end) for end in ("ge", "le") if hasattr(one, end))
+
+
+def default_of(one: Field[Any]) -> str:
+    """The default of a key; a dash where there is none, or where the text states what happens without the key."""
+    if is_required(one):
+        return "required"
+    return "-" if one.default in (None, ()) or is_dataclass(one.default) else f"`{json.dumps(one.default)}`"
 
 
 VIEW = Path(__file__).parent / "guide" / "view.md"

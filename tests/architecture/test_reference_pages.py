@@ -11,6 +11,8 @@ import pytest
 
 import wattqueue
 from wattqueue import parts
+from wattqueue.campaign.file import CampaignFile, SlurmTable, WindowsTable, WorkloadTable
+from wattqueue.options import options_of
 from wattqueue.policy.registry import part_names
 from wattqueue.policy.rows import published_rows
 
@@ -43,6 +45,15 @@ def test_the_page_of_the_view_lists_what_there_is(pages: ModuleType) -> None:
 
 def test_every_action_is_listed(pages: ModuleType) -> None:
     assert sorted(pages.ACTIONS) == sorted(kind.__name__ for kind in parts.Action.__args__)
+
+
+def test_the_page_of_campaign_keys_lists_every_field_of_the_reader(pages: ModuleType) -> None:
+    tables = (CampaignFile, WorkloadTable, WindowsTable, SlurmTable)
+    keys = [(one.name, what.help) for described in tables for one, what in options_of(described)]
+    page = pages.campaign_page()
+    assert named(page) == [name for name, _ in keys]
+    assert all(text.removesuffix(".") in page for _, text in keys)
+    assert "| `busy` | number, 0.0 to 1,000,000.0 | `1.0` |" in page
 
 
 @pytest.mark.parametrize("package", [wattqueue, parts], ids=lambda package: package.__name__)

@@ -85,6 +85,7 @@ def test_a_trace_shorter_than_its_window(folder: Path) -> None:
     ("text", "named"),
     [
         (PLAIN + 'polices = ["easy"]', ["polices", "policies"]),
+        (WARM.format('length = "5min", cuont = 2'), ["workloads[1].windows.cuont", "did you mean count?"]),
         (PLAIN + "[slurm]\nmemroy = '1GB'", ["slurm.memroy", "memory"]),
         ('nodes = 8\nworkloads = [{ trace = "trace.swf", lenght = "1d" }]', ["workloads[1].lenght"]),
         ('nodes = 8\nworkloads = [{ trace = "trace.swf", begin = "1d" }]', ["length"]),

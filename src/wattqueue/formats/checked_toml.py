@@ -1,4 +1,4 @@
-"""Read a TOML file into a pydantic model: one reader for every file whose tables are such models, findings in words.
+"""Read a TOML file into a model of pydantic, a class or a dataclass: one reader for such files, findings in words.
 
 A misspelt key is an error with the nearest known key, never a default in silence.
 
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from wattqueue.errors import InputError, nearest
 from wattqueue.formats.toml import read_toml
 
-if TYPE_CHECKING:
-    from pydantic import ValidationError
-
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model")
+Place = tuple[int | str, ...]
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""Kinds of the finding that a key is unknown, in a class and in a dataclass."""
 
 
 class Section(BaseModel):
@@ -46,31 +46,28 @@ def read_model(path: Path, model: type[Model], data: Mapping[str, Any] | None = 
     Raises: InputError naming file and key.
     """
     try:
-        return model.model_validate(read_toml(path) if data is None else dict(data))
+        return TypeAdapter(model).validate_python(read_toml(path) if data is None else dict(data))
     except ValidationError as error:
         what, hint = first_finding(error, lambda place: known_keys(model, place))
         raise InputError(what, where=path, hint=hint) from error
 
 
-def known_keys(model: type[BaseModel], place: Place) -> list[str]:
+def known_keys(model: Any, place: Place) -> list[str]:
     """Return the keys of the table in which a finding lies, to suggest the nearest one for a misspelt key.
 
     Steps of a place that are no field (numbers of an array, names that the user chose) lead nowhere.
     """
     for step in place[:-1]:
-        field = model.model_fields.get(str(step))
+        field = model.__pydantic_fields__.get(str(step))
         model = (_model_in(field.annotation) if field is not None else None) or model
-    return list(model.model_fields)
+    return list(model.__pydantic_fields__)
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _model_in(annotation: Any) -> Any:
     """Return the model in an annotation such as ``list[Table] | None``; None where there is none."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and hasattr(annotation, "__pydantic_fields__"):
         return annotation
     return next((found for a in get_args(annotation) if (found := _model_in(a)) is not None), None)
-
-
-Place = tuple[int | str, ...]
 
 
 def first_finding(error: ValidationError, known: Callable[[Place], Sequence[str]]) -> tuple[str, str]:
@@ -81,9 +78,9 @@ def first_finding(error: ValidationError, known: Callable[[Place], Sequence[str]
     40 letters.
     """
     found = error.errors(include_url=False)
-    first = next((f for f in found if f["type"] == "extra_forbidden"), found[0])
+    first = next((f for f in found if f["type"] in UNKNOWN), found[0])
     place = "".join(f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
-    if first["type"] == "extra_forbidden":
+    if first["type"] in UNKNOWN:
         keys = known(first["loc"])
         return f"unknown key {place}", nearest(str(first["loc"][-1]), keys).rstrip() or f"known: {', '.join(keys)}"
     if first["type"] == "missing":
