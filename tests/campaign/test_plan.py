@@ -153,6 +153,30 @@ def test_files_of_a_composed_policy_stand_beside_the_campaign_file(folder: Path)
     assert choice.row["backfill"] == {"part": "easy", "queue_depth": 3}
 
 
+def test_runs_are_named_by_the_canonical_name_of_their_policy(folder: Path) -> None:
+    named = '"easy+backfill=easy", "rows.toml:mine+order=fcfs", "fcfs+order=wait-aware+backfill=conservative"'
+    plan = plan_of(plan_text(folder, PLAIN + f"policies = [{named}]"))
+    cells = plan.cells([{"table": "jobs", "rows_unusable": 0}])
+    assert [cell.names["policy"] for cell in cells] == [
+        "easy", "rows.toml:mine", "fcfs+order=wait-aware+backfill=conservative"
+    ]  # fmt: skip
+    assert [choice.path for choice in plan.choices] == [
+        "easy", f"{folder}/rows.toml:mine", "fcfs+order=wait-aware+backfill=conservative"
+    ]  # fmt: skip
+
+
+def test_two_names_of_one_policy_are_refused(folder: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_of(plan_text(folder, PLAIN + 'policies = ["easy", "easy+backfill=easy"]'))
+    assert "policies: 'easy+backfill=easy' is 'easy'" in str(caught.value)
+
+
+def test_the_folder_of_outputs_of_slurms_jobs_stands_beside_the_campaign_file(folder: Path) -> None:
+    plan = plan_of(plan_text(folder, PLAIN + '[slurm]\nlog_folder = "logs"'))
+    assert plan.file.slurm.log_folder == str(folder / "logs")
+    assert plan_of(plan_text(folder, PLAIN)).file.slurm.log_folder is None
+
+
 def test_a_cap_file_stands_beside_the_campaign_file(folder: Path) -> None:
     plan = plan_of(plan_text(folder, PLAIN + 'caps = ["day.csv"]'))
     assert plan.cap_of["8-nodes", "day.csv"].cap_w.tolist() == [1200.0, 1500.0]

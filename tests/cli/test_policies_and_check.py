@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import typer
 from wattqueue import cli
 from wattqueue.cli import check, policies
 from wattqueue.policy.policy import load_policy
-from wattqueue.policy.rows import ROW_DEFAULTS, published_rows
+from wattqueue.policy.rows import composed, find_row, published_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -88,16 +89,48 @@ def test_a_narrow_terminal_and_a_pipe_get_one_paragraph_per_policy(
     assert "no controls" in text
 
 
-@pytest.mark.parametrize("name", sorted(published_rows()))
+SETTINGS = (
+    "controls=idle-off", "backfill=easy-sjbf", "order=wait-aware+placement=lowest", "estimator=history-max",
+    "controls=none", "runtime=last-two+ledger=predicted",
+)  # fmt: skip
+COMPOSED = [f"{name}+{SETTINGS[k % len(SETTINGS)]}" for k, name in enumerate(sorted(published_rows()))]
+ROWS = """
+[plain]
+controls = [{ part = "rapl-redistribution", lower = 0.7 }, "lower-measured"]
+ledger = { part = "chance", epsilon = 0.02 }
+source = 'of "mine"'
+["odd name"]
+extends = "plain"
+controls = { part = "idle-off" }
+"""
+"""Rows of a file: controls with options, and a name that needs quotes."""
+
+
+@pytest.fixture
+def own_rows(tmp_path: Path) -> Path:
+    (tmp_path / "rows.toml").write_text(ROWS)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*sorted(published_rows()), *COMPOSED, "rows.toml:plain", "rows.toml:odd name", "rows.toml:plain+order=wait-aware"],
+)
 def test_show_prints_a_row_that_can_be_used_again(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_rows: Path
 ) -> None:
-    assert wattqueue(monkeypatch, "policies", "show", name) in (0, None)
+    monkeypatch.chdir(own_rows)
+    policies.show(name)
     out = capsys.readouterr().out
-    assert tomllib.loads(out)[name] == {**ROW_DEFAULTS, **published_rows()[name]}
-    copy = tmp_path / "mine.toml"
-    copy.write_text(out)
-    assert load_policy(f"{copy}:{name}").row == load_policy(name).row
+    ((shown, row),) = tomllib.loads(out).items()
+    assert row == find_row(name)
+    if name in published_rows():
+        assert shown == name
+    copy = own_rows / "mine.toml"
+    copy.write_text(f"{out}\n[another]\n")
+    assert load_policy(f"{copy}:{shown}").row == load_policy(name).row
+    policies.show(name, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"name": composed(name), **row}
 
 
 def test_show_of_an_unknown_policy_is_one_line(
@@ -114,7 +147,7 @@ def test_show_of_a_part_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert wattqueue(monkeypatch, "policies", "show", name) in (0, None)
     out = capsys.readouterr().out
     assert "shortest walltime first" in out
-    assert tomllib.loads(out)[name]["backfill"] == name
+    assert tomllib.loads(out)["custom_backfill.py-ShortestFirst"]["backfill"] == name
 
 
 @pytest.mark.parametrize("example", ["custom_backfill", "custom_estimator", "custom_control"])

@@ -9,7 +9,7 @@ SHA-256 goes into the key of each run that uses them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from wattqueue.campaign.windows import Draw, Replayed, workloads_of
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.machine.file import catalogue
-from wattqueue.formats.source import opened, sha256_of
+from wattqueue.formats.source import in_folder, opened, sha256_of
 from wattqueue.formats.times import duration_s
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -43,7 +43,7 @@ class PolicyChoice:
     """One value of the axis of policies and estimators, resolved."""
 
     policy: str
-    """Policy as the file names it."""
+    """Canonical name of the policy, its files as the campaign file names them."""
     estimator: str
     """Estimator as the file names it, or that of the policy."""
     path: str
@@ -133,13 +133,15 @@ def plan_of(path: Path) -> CampaignPlan:
 
     Raises: InputError, MachineError or PolicyError naming what is wrong.
     """
-    file, folder = read_campaign(path), path.parent
+    folder = path.parent
+    file = _anchored(read_campaign(path), folder)
     duration_s(file.slurm.wait, "slurm.wait")  # checked even where no Slurm is used: a wrong value is never ignored
     machines = tuple(_machines(file, folder))
     sources, labels = _sources(file, folder, machines)
     choices = tuple(
         _choice(policy, estimator, folder) for policy in file.policies for estimator in file.estimators or (None,)
     )
+    _refuse_twins(path, file.policies, [choice.policy for choice in choices[:: len(file.estimators or (None,))]])
     caps = tuple(file.caps or (None,))
     cap_of = {(name, cap): _cap(cap, machine, folder) for name, machine in machines for cap in caps}
     if any(workload.windows for workload in file.workloads):
@@ -213,6 +215,12 @@ def _draw(windows: WindowsTable) -> Draw:
     )
 
 
+def _anchored(file: CampaignFile, folder: Path) -> CampaignFile:
+    """Return a campaign file whose folder of Slurm's outputs is one of its own folder."""
+    logs = file.slurm.log_folder
+    return file if logs is None else replace(file, slurm=replace(file.slurm, log_folder=str(folder / logs)))
+
+
 def _window(workload: WorkloadTable) -> tuple[float, float | None]:
     """Return beginning and length of a cold window in seconds; no length: the whole trace. Raises: InputError."""
     begin = duration_s(workload.begin, "workloads.begin") or 0.0
@@ -237,7 +245,7 @@ def _machines(file: CampaignFile, folder: Path) -> Iterator[tuple[str, Machine]]
 
 def _machine(name: str, folder: Path) -> Machine:
     """Load a machine of the catalogue, or of a file in the campaign's folder."""
-    return task_machine(Task("", machine=name if name in catalogue() else _in_folder(name, folder)))
+    return task_machine(Task("", machine=name if name in catalogue() else in_folder(name, folder)))
 
 
 def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
@@ -245,28 +253,26 @@ def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
 
     Raises: PolicyError.
     """
-    path = composed(with_files(policy, lambda name: _in_folder(name, folder)))
-    named = policy_row(Task("", policy=path, estimator=_in_folder(estimator, folder) if estimator else None))
+    path = composed(with_files(policy, lambda name: in_folder(name, folder)))
+    label = with_files(path, lambda name: name.removeprefix(f"{folder}/"))
+    named = policy_row(Task("", policy=path, estimator=in_folder(estimator, folder) if estimator else None))
     row = with_absolute_paths(named)
     oracle = oracles_of(policy_from_row(path, row))
     own = estimator or named["estimator"]
     shown = own if isinstance(own, str) else str(own["part"])
-    return PolicyChoice(policy, shown, path, row, {str(file): sha256_of(file) for file in files_in(row)}, oracle)
+    return PolicyChoice(label, shown, path, row, {str(file): sha256_of(file) for file in files_in(row)}, oracle)
+
+
+def _refuse_twins(path: Path, written: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuse two names of one policy: its runs would be counted twice in every mean. Raises: InputError."""
+    for k, label in enumerate(labels):
+        if (first := labels.index(label)) < k:
+            what = f"policies: {written[k]!r} is {written[first]!r}"
+            raise InputError(what, where=path, hint="leave one of them out")
 
 
 def _cap(cap: str | None, machine: Machine, folder: Path) -> Cap:
     """Return a cap on a machine; None is the machine's own. Raises: InputError, MachineError."""
     if cap is None:
         return machine_cap(machine)
-    return parse_cap(_in_folder(cap, folder), machine)
-
-
-def _in_folder(name: str, folder: Path) -> str:
-    """Return a file's name relative to the campaign's folder; other names stay as they are.
-
-    What follows a colon (a class in a Python file) is kept. A name counts as a file if it exists in the folder, or has
-    a suffix that only files have: then a missing file is reported with its folder.
-    """
-    path, colon, rest = name.partition(":")
-    here = folder / path
-    return f"{here}{colon}{rest}" if here.is_file() or path.endswith((".toml", ".py", ".csv", ".gz")) else name
+    return parse_cap(in_folder(cap, folder), machine)

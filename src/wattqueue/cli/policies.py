@@ -9,6 +9,7 @@ are printed, so that they cannot differ from the code.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,21 +129,24 @@ def show(
 
     The row is complete, defaults included, so that a copy does not change with a later default.
     """
-    from wattqueue.formats.toml import one_line
+    from wattqueue.formats.toml import key_of, one_line
     from wattqueue.policy.interfaces import AXES
-    from wattqueue.policy.policy import policy_from_row
-    from wattqueue.policy.rows import find_row
+    from wattqueue.policy.policy import load_policy
+    from wattqueue.policy.rows import composed
 
-    row = find_row(name)
-    policy_from_row(name, row)  # raises what is wrong with it
-    # A name such as my.toml:row needs quotes as a key of TOML.
-    lines = [f'["{name}"]' if not name.replace("-", "").isalnum() else f"[{name}]"]
-    lines.append(f"source = {one_line(row['source'])}")
+    row, name = load_policy(name).row, composed(name)  # raises what is wrong with it
+    lines = [f"[{key_of(_plain_name(name))}]", f"source = {one_line(row['source'])}"]
     for axis in AXES:
         listed = row[axis] if isinstance(row[axis], list) else [row[axis]]
-        lines += [f"# {part_text(value)}: {part_summary(axis, value)}" for value in listed]
+        comments = (f"{part_text(value)}: {part_summary(axis, value)}" for value in listed)
+        lines += [f"# {' '.join(comment.split())}" for comment in comments]
         lines.append(f"{axis} = {one_line(row[axis])}")
     printed.show(lambda: {"name": name, **row}, lambda: lines)
+
+
+def _plain_name(name: str) -> str:
+    """Return a name under which ``FILE:NAME`` finds the row: no folders, and none of the signs that mean something."""
+    return re.sub(r"[^\w.+-]+", "-", re.sub(r"[^+=]*/", "", name))
 
 
 def part_text(value: Any) -> str:

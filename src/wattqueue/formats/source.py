@@ -57,6 +57,18 @@ def exists(path: Path) -> bool:
         return False
 
 
+def in_folder(name: str, folder: Path) -> str:
+    """Return a name in a file of ``folder`` with the folder if it names a file, as it stands if not.
+
+    What follows a colon (a class in a Python file, a row) is kept. A name counts as a file if it exists in the folder,
+    or has a suffix that only files have: then a missing file is reported with its folder.
+    """
+    path, colon, rest = name.partition(":")
+    named = path.endswith((".toml", ".py", ".csv", ".gz", ".db"))
+    found = named or (exists(folder / path) and (folder / path).is_file())
+    return f"{folder / path}{colon}{rest}" if found else name
+
+
 _spooled: dict[tuple[str, int, int], Path] = {}
 """Copies of pipes by path, device and inode; they are removed when the process ends."""
 

@@ -7,6 +7,7 @@ mapping, so that the same data gives identical files.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,14 +37,19 @@ def dumps(data: Mapping[str, Any], marks: Mapping[str, str] | None = None) -> st
 
 
 def one_line(value: Any) -> str:
-    """Return a value as TOML on one line: a scalar, a list, or a mapping as an inline table."""
+    """Return a value as TOML on one line: a scalar, a list, or a mapping as an inline table, with what these hold."""
     import tomlkit
 
     if isinstance(value, Mapping):
-        table = tomlkit.inline_table()
-        table.update(value)
-        return str(table.as_string())
+        return "{" + ", ".join(f"{key_of(key)} = {one_line(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(one_line, value)) + "]"
     return str(tomlkit.item(value).as_string())
+
+
+def key_of(name: str) -> str:
+    """Return a name as a key of TOML: in quotes unless it has none but letters, digits, ``_`` and ``-``."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else one_line(name)
 
 
 def read_toml(path: Path, most_bytes: int = MAX_LINE_BYTES) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 The file is validated by pydantic models with ``extra="forbid"``: a misspelt key is an error with the nearest known key,
 never a default in silence. Relative paths start at the file's folder, so that a configuration means the same whatever
-the working directory is; ``machine`` and ``cap`` may be names instead of files, so they are taken as paths only if such
-a file exists.
+the working directory is; ``machine``, ``policy`` and ``cap`` may be names instead of files, so they are taken as paths
+if such a file exists, or by their suffix (``formats.source.in_folder``).
 
 Secrets (tokens, the audit key) are never in this file. It names files that hold them, which their owner alone may read
 (``live.files.reading``). The configuration itself can therefore be readable by everybody, and shown in a bug report.
@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, create_model, field_validator, model_vali
 from wattqueue.errors import InputError
 from wattqueue.formats.bounded import CountOrNone, Seconds, Share, Watts
 from wattqueue.formats.checked_toml import Section, read_model
-from wattqueue.formats.source import exists
+from wattqueue.formats.source import in_folder
 from wattqueue.formats.toml import read_toml
 from wattqueue.live.agents import BrokerSection
 from wattqueue.live.entry_points import live_extension
@@ -29,6 +29,7 @@ from wattqueue.live.features.consent import SiteDefaults
 from wattqueue.live.files.reading import HINT, home_of, is_loopback
 from wattqueue.live.watts.lowering import parse_overshoot
 from wattqueue.model.app_check import Ladder
+from wattqueue.policy.rows import with_files
 
 Mode = Literal["observe", "advise", "control"]
 
@@ -200,6 +201,7 @@ class LiveConfig(Section):
     machine: str
     """Machine file, or the name of a built-in machine."""
     policy: str = "easy"
+    """Row by name, ``my.toml:row``, ``my.py:Part``, or a name with single choices changed."""
     cap: str = "none"
     """A figure (``80%``, ``350kW``), or a file of ``time_s,cap_w`` that is read again whenever it changes."""
     mode: Mode = "observe"
@@ -314,16 +316,16 @@ def _anchored(data: dict[str, Any], folder: Path, paths: set[str]) -> dict[str, 
             nested = {name: str(folder / root) for name, root in value.items() if isinstance(root, str)}
             out[key] = nested if key in ("powercap", "pm_counters") else _anchored(value, folder, paths)
         else:
-            out[key] = str(folder / value) if _is_path(key, value, folder, paths) else value
+            out[key] = _with_folder(key, value, folder, paths) if isinstance(value, str) else value
     return out
 
 
-def _is_path(key: str, value: Any, folder: Path, paths: set[str]) -> bool:
-    """Whether a value is a path: by its key, or for ``machine`` and ``cap`` because such a file exists."""
-    if not isinstance(value, str):
-        return False
-    if key == "machine":
-        return exists(folder / value) and (folder / value).is_file()
-    if key == "cap":  # a file that is missing now may come: its place is the folder's all the same
-        return names_file(value) or (exists(folder / value) and (folder / value).is_file())
-    return key in paths or (key in ("state", "database") and "://" not in value)
+def _with_folder(key: str, value: str, folder: Path, paths: set[str]) -> str:
+    """Return a value with its folder if it is a path: by its key, or where a name may also be one of a file."""
+    if key == "policy":
+        return with_files(value, lambda name: in_folder(name, folder))
+    if key == "machine" or (key == "cap" and not names_file(value)):
+        return in_folder(value, folder)
+    named = key in ("state", "database") and "://" not in value
+    # a file of caps that is missing now may come: its place is the folder's all the same
+    return str(folder / value) if named or key in paths or key == "cap" or (key == "bin_dir" and value) else value

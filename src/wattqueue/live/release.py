@@ -128,13 +128,13 @@ def read_settings(path: Path) -> ReleaseSettings:
 
     home = home_of(folder)
     state = value(data, "state", str, str(home / "wattqueue-live.db"))
-    conf = value(slurm, "conf", str, "")
+    conf, bin_dir = value(slurm, "conf", str, ""), value(slurm, "bin_dir", str, "")
     away_s = float(value(data, "away_s", float, 120.0))
     return ReleaseSettings(
         folder / value(data, "run_dir", str, str(home / "run")),
         away_s if away_s > 0 else 120.0,
         str(folder / conf) if conf else "",
-        value(slurm, "bin_dir", str, ""),
+        str(folder / bin_dir) if bin_dir else "",
         state if "://" in state else str(folder / state),
         tuple(ignored),
     )

@@ -20,6 +20,7 @@ from wattqueue.formats.ear.files import read_coefficients_csv, read_profiles_csv
 from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.unit_table import UnitTable
+from wattqueue.policy.rows import map_texts
 
 
 def _table(value: Any) -> UnitTable | None:
@@ -84,14 +85,13 @@ def files_in(row: Any) -> list[Path]:
 
 def with_absolute_paths(value: Any) -> Any:
     """Return nested tables and lists with the absolute paths of all files, which processes elsewhere can find."""
-    if isinstance(value, Mapping):
-        return {key: with_absolute_paths(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [with_absolute_paths(inner) for inner in value]
-    if not isinstance(value, str) or not files_in(value):
-        return value
-    path = value.partition(":")[0]
-    return str(Path(path).absolute()) + value.removeprefix(path)
+    return map_texts(value, _absolute)
+
+
+def _absolute(text: str) -> str:
+    """Return a text with the absolute path of the file that it names; other texts stay as they are."""
+    path = text.partition(":")[0]
+    return str(Path(path).absolute()) + text.removeprefix(path) if files_in(text) else text
 
 
 def _texts(value: Any) -> Iterator[str]:

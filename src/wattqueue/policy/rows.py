@@ -8,13 +8,14 @@ other parts. Rows are plain data, so that a run can record its policy and be rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError, PolicyError, one_of
+from wattqueue.formats.source import in_folder
 from wattqueue.formats.toml import read_toml
 from wattqueue.policy.interfaces import AXES, axes_of
 from wattqueue.policy.registry import class_from_file
@@ -162,7 +163,22 @@ def _row_of_file(path: Path, inner: str) -> Row:
         raise PolicyError(f"{len(rows)} rows in one file", where=path, hint=f"name one: {path}:{names}")
     if not isinstance(rows.get(inner), dict):
         raise PolicyError(f"no row {inner!r}", where=path, hint=f"it has {', '.join(rows) or 'no row'}")
-    return _extended(inner, rows, path)
+    row = _extended(inner, rows, path)
+    return {key: value if key == "source" else map_texts(value, _beside(path)) for key, value in row.items()}
+
+
+def _beside(path: Path) -> Callable[[str], str]:
+    """Return what gives the files that a row of a file names the folder of that file."""
+    return lambda text: in_folder(text, path.parent) if Path(text.partition(":")[0]).suffix else text
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return nested tables and lists with every text changed."""
+    if isinstance(value, Mapping):
+        return {key: map_texts(inner, change) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [map_texts(inner, change) for inner in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def _extended(name: str, rows: dict[str, Row], where: str | Path, named: tuple[str, ...] = ()) -> Row:
