@@ -6,7 +6,7 @@ without watts (a failed reading is 0) are left out and counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats import csv_records
 from wattqueue.model.bounds import UNIT_W
+from wattqueue.model.codec import take
 from wattqueue.model.jobs import Floats
 
 ACTIVITY = ("cpu_load", "clock", "ipc", "flops_any", "mem_bw")
@@ -45,7 +46,7 @@ class NodeSeries:
 
     def where(self, kept: NDArray[np.bool_]) -> NodeSeries:
         """Return some of the samples. Shape (k,)."""
-        return replace(self, time_s=self.time_s[kept], activity=self.activity[kept], watts=self.watts[kept])
+        return take(self, kept)
 
 
 def read_node_series(path: Path) -> list[NodeSeries]:

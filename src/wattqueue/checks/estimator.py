@@ -10,19 +10,17 @@ runs all; the functions named ``check_...`` are found by name, in the order of t
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
 from typing import get_args
 
 import numpy as np
 
-from wattqueue.checks.common import bounded, copied, fail, no_jobs, pickled
+from wattqueue.checks.common import bounded, contents, copied, fail, no_jobs, pickled
 from wattqueue.checks.in_a_run import run_in_place
 from wattqueue.checks.leak import CUTS, find_leak
 from wattqueue.checks.samples import among_more_jobs, sample_jobs, sample_machine
-from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Estimator, Finished, OnlineEstimator, Prediction
 from wattqueue.parts.estimator_replay import ReplayedPredictions, replay_estimator, step
@@ -126,11 +124,11 @@ def _require_table(part: Estimator, got: Prediction, n: int, options: int) -> No
 def check_pure(make: Make, jobs: Jobs, machine: Machine) -> None:
     """Check that the job table stays as it was: all parts of a run share it, and runs of a campaign map it."""
     part = make()
-    before = pickle.dumps(_columns(jobs))
+    before = contents(jobs)
     replay_estimator(part, jobs, machine, trace_timeline(jobs))
     if part.asked != "once":
         step(part, jobs, machine, trace_timeline(jobs))
-    if pickle.dumps(_columns(jobs)) != before:
+    if contents(jobs) != before:
         fail(part, "changed the job table", "copy a column before writing to it")
 
 
@@ -248,12 +246,3 @@ def _require_equal(part: Estimator, first: ReplayedPredictions, second: Replayed
     pairs = [(first.power_w, second.power_w), *((w, second.quantiles[q]) for q, w in first.quantiles.items())]
     if not all(np.allclose(a, b, rtol=1e-9, atol=0.0, equal_nan=True) for a, b in pairs):
         fail(part, what, "seed random draws, and keep no state outside the object")
-
-
-def _columns(jobs: Jobs) -> list[object]:
-    """Return all columns as plain values, to be compared as bytes."""
-    found: list[object] = []
-    for f in fields(jobs):
-        value = getattr(jobs, f.name)
-        found.append((value.codes, value.names) if isinstance(value, Labels) else value)
-    return found

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,8 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import opened
-from wattqueue.model.consent import Consent
-from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.profiles import PowerProfiles
+from wattqueue.model.codec import made, plain
+from wattqueue.model.jobs import Jobs
 
 Array = NDArray[Any]
 MARK = "README"
@@ -80,50 +78,17 @@ def open_arrays(folder: Path, name: str) -> dict[str, Array]:
 def put_jobs(folder: Path, jobs: Jobs) -> str:
     """Write a job table with its profiles, and return the name to open it by.
 
-    The fields of ``Jobs`` become entries of a JSON object: plain columns as ``{"column": name}``, names with codes
-    (``Labels``) as their names and a column of codes, profiles and extra columns as objects of columns.
+    The fields of ``Jobs`` become entries of a JSON object (``model.codec``), each column as ``{"column": name}``.
 
     Raises: OutputError.
     """
-    table: dict[str, Any] = {}
-    for f in fields(jobs):
-        value = getattr(jobs, f.name)
-        if isinstance(value, Labels):
-            table[f.name] = {"codes": _put(folder, value.codes), "names": list(value.names)}
-        elif isinstance(value, PowerProfiles):
-            table[f.name] = {
-                p.name: getattr(value, p.name) if p.name == "period_s" else _put(folder, getattr(value, p.name))
-                for p in fields(value)
-            }
-        elif isinstance(value, Consent):
-            table[f.name] = {p.name: _put(folder, getattr(value, p.name)) for p in fields(value)}
-        elif isinstance(value, dict):
-            table[f.name] = {name: _put(folder, column) for name, column in value.items()}
-        elif isinstance(value, np.ndarray):
-            table[f.name] = _put(folder, value)
-        else:
-            table[f.name] = value
+    table: dict[str, Any] = plain(jobs, lambda array: _put(folder, array))
     return _put_table(folder, table)
 
 
 def open_jobs(folder: Path, name: str) -> Jobs:
     """Return the job table of ``put_jobs``, its columns mapped. Raises: InputError where it is not there."""
-    table = _table(folder, name)
-    # The inverse of ``put_jobs``, field by field: a description is JSON and does not state the type of a field.
-    for f in fields(Jobs):
-        value = table[f.name]
-        if f.name in {"user", "app", "partition"}:
-            table[f.name] = Labels(_get(folder, value["codes"]), tuple(value["names"]))
-        elif f.name == "profiles" and value is not None:
-            period = value.pop("period_s")
-            table[f.name] = PowerProfiles(**{k: _get(folder, v) for k, v in value.items()}, period_s=period)
-        elif f.name == "consent" and value is not None:
-            table[f.name] = Consent(**{k: _get(folder, v) for k, v in value.items()})
-        elif f.name == "extra":
-            table[f.name] = {k: _get(folder, v) for k, v in value.items()}
-        elif isinstance(value, dict):
-            table[f.name] = _get(folder, value)
-    return Jobs(**table)
+    return made(Jobs, _table(folder, name), lambda column, _: _get(folder, column))
 
 
 def _put(folder: Path, array: Array) -> dict[str, Any]:

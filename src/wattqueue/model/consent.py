@@ -8,7 +8,7 @@ nothing is allowed is decided by a default of its user, and where there is none 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
 from wattqueue.model.bounds import Bound
+from wattqueue.model.codec import take
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +92,7 @@ class Consent:
 
     def take(self, index: NDArray[Any] | slice) -> Consent:
         """Return the rows of ``index``, in that order."""
-        return Consent(*(getattr(self, f.name)[index] for f in fields(self)))
+        return take(self, index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
+from wattqueue.model.codec import take
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class Signatures:
 
     def take(self, index: NDArray[Any]) -> Signatures:
         """Return the rows of ``index``: a mask, or row numbers."""
-        return Signatures(self.time_s[index], self.power_w[index], self.cpi[index], self.tpi[index])
+        return take(self, index)
 
 
 @dataclass(frozen=True, eq=False)

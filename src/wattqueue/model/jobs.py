@@ -6,7 +6,7 @@ docs/semantics.md). Readers (``formats``) leave out rows that no schedule can us
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
+from wattqueue.model.codec import take
 from wattqueue.model.consent import Consent
 from wattqueue.model.profiles import PowerProfiles
 
@@ -52,6 +53,10 @@ class Labels:
         # Code -1 picks the last element: the empty string.
         table = np.array([*self.names, ""], object)
         return table[self.codes]
+
+    def take(self, index: NDArray[Any] | slice) -> Labels:
+        """Return the rows of ``index``, with all names."""
+        return take(self, index)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -149,17 +154,7 @@ class Jobs:
 
     def take(self, index: NDArray[Any] | slice) -> Jobs:
         """Return the rows of ``index`` (a mask, row numbers, or a slice, which copies nothing), in that order."""
-        parts: dict[str, Any] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, Labels):
-                parts[f.name] = Labels(value.codes[index], value.names)
-            elif isinstance(value, np.ndarray):
-                parts[f.name] = value[index]
-            elif isinstance(value, (PowerProfiles, Consent)):
-                parts[f.name] = value.take(index)
-        parts["extra"] = {name: column[index] for name, column in self.extra.items()}
-        return replace(self, **parts)
+        return take(self, index)
 
     def peak_power_w(self) -> Floats | None:
         """Return ``max_power_w`` with gaps filled from ``mean_power_w``; None where neither is known. Shape (n,)."""

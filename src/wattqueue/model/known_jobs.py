@@ -181,9 +181,9 @@ class KnownJobs:
             submit_s=self.submit_s[index],
             nodes=self.nodes[index],
             walltime_s=self.walltime_s[index],
-            user=_rows(self.user, index),
-            app=_rows(self.app, index),
-            partition=_rows(self.partition, index),
+            user=self.user.take(index),
+            app=self.app.take(index),
+            partition=self.partition.take(index),
             _observed=self.observed.take(index),
             extra=KnownColumns({name: column[index] for name, column in self.extra.items()}, self.reader),
             consent=None if self.consent is None else self.consent.take(index),
@@ -204,11 +204,6 @@ def _refusal(name: str) -> property:
 # ``__getattr__`` would do the same, and make every other column slower to read.
 for _name in sorted(OUTCOMES):
     setattr(KnownJobs, _name, _refusal(_name))
-
-
-def _rows(labels: Labels, index: NDArray[Any] | slice) -> Labels:
-    """Return rows of a column of labels."""
-    return Labels(labels.codes[index], labels.names)
 
 
 def _unknown(reader: str, name: str) -> PolicyError:

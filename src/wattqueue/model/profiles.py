@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
+from wattqueue.model.codec import take
 
 Floats = NDArray[np.float64]
 
@@ -99,10 +100,7 @@ class PowerProfiles:
 
     def take(self, index: NDArray[Any] | slice) -> PowerProfiles:
         """Return the jobs of ``index`` (a mask, row numbers, or a slice), over the same library."""
-        return PowerProfiles(
-            self.pattern[index], self.base_w[index], self.scale_w[index],
-            self.level, self.first, self.resume, self.period_s,
-        )  # fmt: skip
+        return take(self, index, "level", "first", "resume")
 
     def samples_w(self, job: int, duration_s: float) -> Floats:
         """Return watts of one unit of a job, one figure for each period begun within ``duration_s``. Shape (k,)."""

@@ -5,13 +5,14 @@ Both are plain columns, written to a run directory and read back by reports, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.codec import take
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
 
@@ -87,10 +88,7 @@ class Schedule:
 
     def take(self, rows: NDArray[np.int64]) -> Schedule:
         """Return the schedule of some jobs, in the order of ``rows`` (k,)."""
-        columns: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        whole = ("unit_low", "unit_high")
-        taken = {name: column[rows] for name, column in columns.items() if column is not None and name not in whole}
-        return replace(self, **taken)
+        return take(self, rows, "unit_low", "unit_high")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

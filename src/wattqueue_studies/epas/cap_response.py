@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats import csv_records
 from wattqueue.model.bounds import UNIT_W
+from wattqueue.model.codec import take
 from wattqueue.model.jobs import Floats
 
 EXPONENTS = np.arange(0.3, 6.0, 0.01)
@@ -57,14 +58,7 @@ class CappedRuns:
 
     def take(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> CappedRuns:
         """Return some of the runs."""
-        return CappedRuns(
-            self.app[rows],
-            self.cap_w[rows],
-            self.wanted_hz[rows],
-            self.reached_hz[rows],
-            self.power_w[rows],
-            self.time_s[rows],
-        )
+        return take(self, rows)
 
     @property
     def slowed(self) -> NDArray[np.bool_]:

@@ -11,12 +11,13 @@ Only hours before a window calibrate its ledger (``Hours.before``): a policy mus
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from wattqueue.errors import InputError
+from wattqueue.model.codec import take
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.ranges import ranges
 from wattqueue.parts.history import HistoryBase
@@ -49,7 +50,7 @@ class Hours:
     def before(self, now_s: float, days: float = LOOK_BACK_DAYS) -> Hours:
         """Return the hours of the last ``days`` days up to ``now_s`` at which a job ran."""
         keep = (self.time_s <= now_s) & (self.time_s > now_s - days * DAY_S) & (self.x > 0)
-        return Hours(*(getattr(self, f.name)[keep] for f in fields(self)))
+        return take(self, keep)
 
 
 @dataclass(frozen=True, slots=True)

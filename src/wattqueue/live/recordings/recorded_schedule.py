@@ -25,7 +25,8 @@ import numpy as np
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.formats.machine.file import machine_data, machine_of
-from wattqueue.live.recordings.recording import measured_of
+from wattqueue.live.requests import MeasuredJob
+from wattqueue.model.codec import made
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.recorded_schedule import RecordedSchedule
@@ -119,7 +120,8 @@ class Rounds:
 
     def learn(self, measured: Iterable[Any]) -> None:
         """Take in measured jobs, as the estimator was taught them."""
-        for one in map(measured_of, measured):
+        for data in measured:
+            one = made(MeasuredJob, data)
             known = self.seen.get(one.request.key.name)
             if known is not None and known.ran and one.end_s >= known.start_s:
                 known.end_s, known.measured_w = one.end_s, one.mean_node_w

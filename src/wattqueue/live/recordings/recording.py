@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import astuple, fields, is_dataclass
+from dataclasses import astuple, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,10 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
-from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import Decision, DecisionInputs, PartContext
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.predictor import EstimatorNotes, Predictor
-from wattqueue.live.requests import JobRequest, MeasuredJob
-from wattqueue.live.run_times import EndedRun
-from wattqueue.model.consent import COLUMNS as CONSENT
+from wattqueue.model.codec import made, plain
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
@@ -57,9 +54,7 @@ from wattqueue.policy.round import NOBODY
 
 # Columns of the job table that a pass or a part reads.
 JOB_COLUMNS = ("submit_s", "nodes", "walltime_s")
-# Columns of the running jobs, whatever they are: a new one is recorded without a change here.
-RUNNING = tuple(f.name for f in fields(RunningJobs))
-LIMITS = tuple(f.name for f in fields(DomainLimits))
+LABELS = ("user", "app", "partition")
 
 
 class Recorder:
@@ -86,15 +81,15 @@ class Recorder:
         new one begins: without what a control or a ledger remembers from before.
         """
         self.path, self.predictor, self.most_bytes = path, predictor, most_bytes
-        self._begin = {
+        self._begin: dict[str, Any] = {
             "policy": policy.name, "row": _row_data(policy.row), "machine": machine_data(machine),
-            "power_nodes": power_nodes, "learned": [job_data(one) for one in predictor.learned],
+            "power_nodes": power_nodes, "learned": list(predictor.learned),
         }  # fmt: skip
         self._begun = False
         self._last = ""
         self._ended: OSError | None = None
         if predictor.run_times is not None:
-            self._begin["ended"] = [run_data(one) for one in predictor.run_times.ended]
+            self._begin["ended"] = list(predictor.run_times.ended)
         predictor.pop_notes()
 
     def write(self, decision: Decision) -> None:
@@ -114,9 +109,9 @@ class Recorder:
         if inputs.ranges:
             line["ranges"] = {str(row): most for row, most in inputs.ranges.items()}
         if notes.learned or notes.asked:
-            line |= {"learned": [job_data(one) for one in notes.learned], "asked": [list(one) for one in notes.asked]}
+            line |= {"learned": notes.learned, "asked": notes.asked}
         if notes.ended:
-            line["ended"] = [run_data(one) for one in notes.ended]
+            line["ended"] = notes.ended
         if not {"view", "moment", "asked", "ended"} & line.keys():
             return
         try:
@@ -134,9 +129,9 @@ class Recorder:
             self.path.rename(self.path.with_name(f"{self.path.name}.1"))
         except OSError:
             return  # no file yet, or one that only grows: the next write says what is wrong
-        self._begin["learned"] = [job_data(one) for one in self.predictor.learned]
+        self._begin["learned"] = list(self.predictor.learned)
         if self.predictor.run_times is not None:
-            self._begin["ended"] = [run_data(one) for one in self.predictor.run_times.ended]
+            self._begin["ended"] = list(self.predictor.run_times.ended)
         self._begun, self._last = False, ""
 
     def _append(self, line: dict[str, Any]) -> None:
@@ -160,21 +155,16 @@ def decided(decision: Decision, notes: EstimatorNotes) -> dict[str, Any]:
     planned = {"planned_s": notes.planned_s} if notes.planned_s else {}
     return planned | {
         "watts": [list(row) for row in notes.watts],
-        "actions": [plain(action) for action in decision.answers.actions],
-        "starts": [plain(start) for start in decision.starts],
-        "refusals": [[plain(refusal.action), refusal.reason] for refusal in decision.refusals],
+        "actions": [action_data(action) for action in decision.answers.actions],
+        "starts": [action_data(start) for start in decision.starts],
+        "refusals": [[action_data(refusal.action), refusal.reason] for refusal in decision.refusals],
     }
 
 
-def plain(action: Any) -> list[Any]:
+def action_data(action: Any) -> list[Any]:
     """Return an action as JSON values: its kind, then its fields."""
-    values = astuple(action) if is_dataclass(action) and not isinstance(action, type) else tuple(action)
-    return [type(action).__name__, *json.loads(json.dumps(values, default=_number))]
-
-
-def _number(value: Any) -> Any:
-    """Return a number of numpy as one of Python, and an array as a list."""
-    return value.tolist()
+    values = plain(action)
+    return [type(action).__name__, *(values.values() if isinstance(values, dict) else values)]
 
 
 def dumps(value: Any) -> str:
@@ -191,34 +181,6 @@ def _row_data(row: dict[str, Any]) -> dict[str, Any] | None:
     return data or None
 
 
-def job_data(one: MeasuredJob) -> list[Any]:
-    """Return a measured job as JSON values."""
-    return [list(one.request), *one[1:]]
-
-
-def run_data(one: EndedRun) -> list[Any]:
-    """Return the run time of a job that ended as JSON values."""
-    return [list(one.request), *one[1:]]
-
-
-def run_of(data: Iterable[Any]) -> EndedRun:
-    """Return a recorded run time."""
-    request, *rest = data
-    return EndedRun(request_of(request), *rest)
-
-
-def request_of(data: Iterable[Any]) -> JobRequest:
-    """Return a recorded request."""
-    key, *rest = data
-    return JobRequest(JobKey(*key), *rest)
-
-
-def measured_of(data: Iterable[Any]) -> MeasuredJob:
-    """Return a recorded measured job."""
-    request, *rest = data
-    return MeasuredJob(request_of(request), *rest)
-
-
 def _context_data(context: PartContext) -> dict[str, Any]:
     """Return what parts are shown as JSON values; states of units as runs of (state, count)."""
     edges = [0, *(np.flatnonzero(np.diff(context.states)) + 1).tolist(), len(context.states)]
@@ -226,20 +188,16 @@ def _context_data(context: PartContext) -> dict[str, Any]:
     data = {"states": runs, "under_way": sorted(context.under_way), "happened": context.happened}
     data |= {"parked_w": dict(context.parked_w)} if context.parked_w else {}
     if context.readings is not None:
-        data["readings"] = {name: column.tolist() for name, column in context.readings._asdict().items()}
-    limits = context.limits
-    return data if limits is None else {**data, "limits": {name: getattr(limits, name).tolist() for name in LIMITS}}
+        data["readings"] = plain(context.readings._asdict())
+    return data if context.limits is None else {**data, "limits": plain(context.limits)}
 
 
 def context_of(data: dict[str, Any]) -> PartContext:
     """Return a recorded moment."""
     states = np.repeat([state for state, _ in data["states"]], [count for _, count in data["states"]])
-    given = data.get("limits")
-    limits = None if given is None else DomainLimits(*(np.array(given[name], np.float64) for name in LIMITS))
-    under_way, parked_w, readings = frozenset(data["under_way"]), data.get("parked_w", NOBODY), None
-    if "readings" in data:
-        watts, taken, moves = (data["readings"][name] for name in DomainReadings._fields)
-        readings = DomainReadings(np.array(watts, np.float64), np.array(taken, np.float64), np.array(moves, np.bool_))
+    limits = made(DomainLimits, data["limits"]) if "limits" in data else None
+    readings = made(DomainReadings, data["readings"]) if "readings" in data else None
+    under_way, parked_w = frozenset(data["under_way"]), data.get("parked_w", NOBODY)
     return PartContext(states.astype(np.int8), under_way, data["happened"], limits, parked_w, readings)
 
 
@@ -264,8 +222,7 @@ def inputs_of(data: dict[str, Any], last: PolicySnapshot | None) -> DecisionInpu
 
 def at_time(view: PolicySnapshot, now_s: float) -> PolicySnapshot:
     """Return a view at another time."""
-    values = {f.name: getattr(view, f.name) for f in fields(PolicySnapshot)}
-    return PolicySnapshot(**(values | {"now_s": now_s}))
+    return replace(view, now_s=now_s)
 
 
 def encode(view: PolicySnapshot) -> dict[str, Any]:
@@ -276,16 +233,14 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
     jobs: dict[str, Any] = {name: getattr(view.jobs, name).tolist() for name in JOB_COLUMNS}
     jobs["job_id"] = [str(v) for v in view.jobs.job_id]
     jobs["start_s"] = view.jobs.observed.start_s.tolist()
-    for name in ("user", "app", "partition"):
-        labels: Labels = getattr(view.jobs, name)
-        jobs[name] = {"codes": labels.codes.tolist(), "names": list(labels.names)}
+    jobs |= {name: plain(getattr(view.jobs, name)) for name in LABELS}
     row = view.prediction.row
     # the predictor's table holds rows of running and ended jobs as well
     used = np.unique(row) if row is not None else np.arange(len(view.prediction.power_w))
     small = np.searchsorted(used, row) if row is not None else None
     settings, consent = view.settings, view.jobs.consent
     if consent is not None:
-        jobs["consent"] = {name: getattr(consent, name).tolist() for name in CONSENT}
+        jobs["consent"] = plain(consent)
     return {
         "now_s": view.now_s,
         "machine": machine_data(view.machine),
@@ -293,10 +248,10 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "power_w": view.prediction.power_w[used].tolist(),
         "time_factor": view.prediction.time_factor[used].tolist(),
         "row": None if small is None else small.tolist(),
-        "entries": {name: getattr(view.entries, name).tolist() for name in ("job", "partition", "priority")},
+        "entries": plain(view.entries),
         "window": [np.asarray(side).tolist() for side in view.window],
         "settings": list(astuple(settings)),
-        "running": {name: getattr(view.running, name).tolist() for name in RUNNING},
+        "running": plain(view.running),
         "cap_w": "inf" if math.isinf(view.cap_w) else view.cap_w,
         **({} if view.alone_w == -math.inf else {"alone_w": str(view.alone_w)}),
         "margin_w": view.margin_w,
@@ -313,10 +268,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
 def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
     """Return the view of recorded values. Raises: KeyError, TypeError, ValueError or IndexError for any others."""
     jobs = data["jobs"]
-    labels = {
-        name: Labels(np.array(jobs[name]["codes"], np.int32), tuple(jobs[name]["names"]))
-        for name in ("user", "app", "partition")
-    }
+    labels = {name: made(Labels, jobs[name]) for name in LABELS}
     # the machine is part of each view: a site may have changed its machine file since
     machine = machine_of(data["machine"], "recording")
     options = len(machine.option_partition)
@@ -328,11 +280,6 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         consent=Consent.build(len(unknown), **jobs["consent"]) if "consent" in jobs else None,
         observed=Observed(np.array(jobs["start_s"], np.float64), unknown, unknown, unknown), **labels,
     )  # fmt: skip
-    kinds = {"row": np.int32, "option": np.int16, "net_uw": np.int64, "first": np.int64}
-    kinds |= {"expected_end_s": np.float64, "variance_left": np.float64}  # type: ignore[dict-item]
-    kinds |= {"parked": np.bool_}  # type: ignore[dict-item]
-    running = {n: np.array(data["running"].get(n, ()), kinds.get(n, np.int32)) for n in RUNNING}
-    entries = data["entries"]
     code, depth, scope, chance, *more = data["settings"]  # the last ones have defaults: old recordings lack them
     return PolicySnapshot(
         now_s,
@@ -344,14 +291,10 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
             row,
             unit_factor=by_unit(data.get("unit_factor"), machine),
         ),
-        Entries(
-            np.array(entries["job"], np.int32),
-            np.array(entries["partition"], np.int32),
-            np.array(entries["priority"], np.float64),
-        ),
+        made(Entries, data["entries"]),
         tuple(np.array(side, np.int32) for side in data["window"]),  # type: ignore[arg-type]
         PassSettings(code, depth, scope, None if chance is None else tuple(chance), *more),
-        RunningJobs(**running),
+        made(RunningJobs, data["running"]),
         math.inf if data["cap_w"] == "inf" else float(data["cap_w"]),
         float(data["margin_w"]),
         data["base_uw"],

@@ -18,8 +18,11 @@ from wattqueue.live.decision import Decider
 from wattqueue.live.features.agent_controls import live_policy_from_row, load_live_policy
 from wattqueue.live.files.reading import as_written
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.recordings.recording import decided, dumps, inputs_of, measured_of, request_of, run_of
+from wattqueue.live.recordings.recording import decided, dumps, inputs_of
+from wattqueue.live.requests import JobRequest, MeasuredJob
+from wattqueue.live.run_times import EndedRun
 from wattqueue.live.world import Layout
+from wattqueue.model.codec import made
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.registry import Policy
@@ -35,8 +38,8 @@ class Replay:
         layout = layout_of_units(machine)
         self.decider = Decider(chosen, layout, power_nodes=begin["power_nodes"], timeout_s=0.0)
         self.predictor = Predictor(self.decider.session, layout)
-        self.predictor.learn(measured_of(one) for one in begin["learned"])
-        self.predictor.learn_runs([run_of(one) for one in begin.get("ended", ())])
+        self.predictor.learn(made(MeasuredJob, one) for one in begin["learned"])
+        self.predictor.learn_runs([made(EndedRun, one) for one in begin.get("ended", ())])
         self.predictor.pop_notes()
         self.view: PolicySnapshot | None = None
 
@@ -44,9 +47,9 @@ class Replay:
         """Decide a recorded round again. Raises: InputError for values that are none."""
         inputs = inputs_of(data, self.view)
         self.view = inputs.view
-        self.predictor.learn(measured_of(one) for one in data.get("learned", ()))
-        self.predictor.learn_runs([run_of(one) for one in data.get("ended", ())])
-        self.predictor.predict([request_of(one) for one in data.get("asked", ())], inputs.view.now_s)
+        self.predictor.learn(made(MeasuredJob, one) for one in data.get("learned", ()))
+        self.predictor.learn_runs([made(EndedRun, one) for one in data.get("ended", ())])
+        self.predictor.predict([made(JobRequest, one) for one in data.get("asked", ())], inputs.view.now_s)
         notes = self.predictor.pop_notes()
         nodes = inputs.view.jobs.nodes
         decision = self.decider.answer(inputs.view, inputs.context, lambda row: inputs.ranges.get(row, int(nodes[row])))

@@ -53,4 +53,6 @@ def run(
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     shares = IDLE_SHARES if idle is None else tuple(dict.fromkeys(each / 100 for each in idle))
-    output.perform(EpasStudy(cells, seeds, shares, divide, output.threads, Extensions(ramps, profiles) if extensions else None))
+    output.perform(
+        EpasStudy(cells, seeds, shares, divide, output.threads, Extensions(ramps, profiles) if extensions else None)
+    )
