@@ -171,4 +171,4 @@ def with_hashes(task: Task, row: Mapping[str, Any]) -> Task:
                 where=str(asdict(task).get(key, key)),
                 hint=f"restore the file with SHA-256 {recorded}",
             )
-    return Task(**{**asdict(task), "hashes": hashes})
+    return replace(task, hashes=hashes)

@@ -17,7 +17,7 @@ moment; nothing is read, changed in Python and written back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +230,7 @@ class ApplicationDatabase:
 
         A job is checked again in every round while it runs, and must count once.
         """
-        values = {name: getattr(misfit, name) for name in Misfit.__slots__}
+        values = asdict(misfit)
         try:
             with self.engine.begin() as connection:
                 connection.execute(insert(MISFIT).values(**values))

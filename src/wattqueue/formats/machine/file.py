@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -37,6 +37,7 @@ from wattqueue.formats.checked_toml import first_finding
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
+from wattqueue.model.codec import plain
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.version import SCHEMA_VERSION
@@ -125,8 +126,8 @@ def _partition(row: dict[str, Any]) -> Partition:
 
 def machine_data(machine: Machine) -> dict[str, Any]:
     """Return every figure of a machine as nested dictionaries, for TOML; what is not stated is None."""
-    data = asdict(machine)
-    partitions = [row | {"frequencies_hz": list(row["frequencies_hz"])} for row in data.pop("partitions")]
+    data = plain(machine)
+    partitions = data.pop("partitions")
     return {"schema_version": SCHEMA_VERSION, **data, "partitions": partitions}
 
 
