@@ -262,7 +262,7 @@ def test_what_slurm_is_asked_for() -> None:
     pytest.importorskip("dask_jobqueue")
     table = SlurmTable(
         partition="p1", account="me", cores=2, processes=2, memory="1GB", walltime="00:10:00",
-        directives=["--qos=high"], prologue=["module load python"], interface="lo",
+        directives=("--qos=high",), prologue=("module load python",), interface="lo",
     )  # fmt: skip
     with slurm_cluster(table) as found:
         script = found.job_script()
