@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -185,6 +186,25 @@ def test_the_templates_are_valid(words: tuple[str, ...], tmp_path: Path, monkeyp
         assert isinstance(ended, WattQueueError), (output, ended)
     else:
         assert ended is None, (output, ended)
+
+
+PRINTED = {
+    command_of(line): line
+    for line in reversed(LINES)
+    if command_of(line) not in {*REFUSED, *PARSED} and "--json" in options(command_of(line)) and "--json" not in line
+}
+"""A line of each command that prints a result."""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("words", PRINTED.values(), ids=" ".join)
+def test_a_result_is_json_or_nothing(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path / "case", None, [], a_run(tmp_path) if "run" in words else None)
+    monkeypatch.chdir(tmp_path / "case")
+    shown, quiet = (CliRunner().invoke(_app.build([words[0]]), [*words, flag]) for flag in ("--json", "--quiet"))
+    assert (shown.exit_code, quiet.exit_code) == (0, 0), (shown.output, quiet.output)
+    assert isinstance(json.loads(shown.stdout, parse_constant=float), dict)
+    assert quiet.stdout == ""
 
 
 @pytest.mark.compiled

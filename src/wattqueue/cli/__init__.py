@@ -15,7 +15,7 @@ A new verb is one new file here: ``cli/NAME.py`` (a trailing underscore is dropp
 ``import_.py``; other underscores become dashes). The first line of its docstring is the line in
 ``wattqueue --help``; ``python -m tools.verbs`` writes it into the table of verbs. It has either
 
-- a function ``run``, annotated for typer: the verb itself, or
+- a function ``run`` that ``verbs.verb_of`` makes the verb itself, or
 - ``app = typer.Typer(...)`` with commands of its own: ``wattqueue NAME COMMAND``.
 
 Files that start with an underscore are helpers. Only the named verb is imported: numpy, numba, polars and typer take

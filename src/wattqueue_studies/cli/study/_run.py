@@ -43,12 +43,11 @@ class StudyOutput(Printed):
             require_writable(self.out)
         with counting(what) as progress:
             report = study.run(progress)
-        figures = report.document()
+        data = json.dumps(report.document(), allow_nan=False, indent=1)
         if self.out is not None:
-            data = json.dumps(figures, allow_nan=False, indent=1)
             tables = "\n".join(report.markdown())
             write_files(self.out, {"report.html": report.html(), "study.json": f"{data}\n", "tables.md": f"{tables}\n"})
-        self.show(lambda: figures, report.lines)
+        self.show(lambda: data, report.lines)
 
 
 @dataclass(frozen=True, kw_only=True)
