@@ -102,6 +102,14 @@ def test_help_lists_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("own_verbs")
+def test_a_value_of_another_type_is_refused_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "say", "on", "--n", "ten") == 2
+    assert "Invalid value for '--n': 'ten' must be a whole number\n" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("own_verbs")
 def test_a_verb_of_an_absent_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,8 +47,18 @@ class Loose(Section):
             "lenght",
             "did you mean length?",
         ),
-        ("name = 'a'\n[[sources]]\npath = 'x'\nweight = nan", "sources[1].weight", "correct the value"),
-        ("name = 'a'\n[[sources]]\npath = 'x'\nweight = '1'", "sources[1].weight", "correct the value"),
+        (
+            "name = 'a'\n[[sources]]\npath = 'x'\nweight = nan",
+            "sources[1].weight = nan: must be finite",
+            "correct the value",
+        ),
+        (
+            "name = 'a'\n[[sources]]\npath = 'x'\nweight = '1'",
+            "sources[1].weight = '1': must be a number",
+            "correct the value",
+        ),
+        ("name = 5", "name = 5: must be a text", "correct the value"),
+        ("name = 'a'\nsources = 5", "sources = 5: must be a list", "correct the value"),
         ("", "no name", "add the key"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from wattqueue.whatif.analysis import knee
 
 CAP = np.linspace(60.0, 100.0, 9)

@@ -18,9 +18,10 @@ import traceback
 import unicodedata
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from wattqueue.cli._verbs import VERBS
 from wattqueue.errors import InputError, WattQueueError
@@ -67,6 +68,24 @@ def other_verbs() -> dict[str, Verb]:
     return {point.name: Verb(point.value, f"From {point.value}.") for point in found if point.name not in VERBS}
 
 
+class _Commands(TyperGroup):
+    """The commands; a value of another type is refused in the words of the files (``in_words``), not in pydantic's."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Raises: what it raises; a value that cannot be used."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            from wattqueue.formats.checked_toml import in_words
+
+            if isinstance(error.__cause__, ValidationError):
+                finding = error.__cause__.errors(include_url=False)[0]
+                error.message = f"{finding['input']!r} {in_words(finding)}"
+            raise
+
+
 def build(arguments: Sequence[str]) -> typer.Typer:
     """Return the application for these arguments: the named verb in full, the others by name and summary.
 
@@ -77,6 +96,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     refuse_empty(arguments)
     refuse_foreign_digits(arguments)
     app = typer.Typer(
+        cls=_Commands,
         help="Energy- and power-aware scheduling for HPC clusters: simulate, predict, and drive a stock Slurm.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -2,13 +2,9 @@
 
 A misspelt key is an error with the nearest known key, never a default in silence.
 
-The first finding of pydantic in a TOML file, in words, with a hint.
-
 pydantic lists all findings in its own terms. A user corrects one at a time, and an unknown key explains a missing
-one, so the first finding is reported, unknown keys before all others.
-
-Used by ``checked_toml``, by the reader of machines, which has errors of its own kind, and for messages of agents.
-The caller raises the error, since it knows the file.
+one, so the first finding is reported, unknown keys before all others (``first_finding``). The words (``in_words``) are
+those of the command line and of messages, too.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from wattqueue.errors import InputError, nearest
 from wattqueue.formats.toml import read_toml
@@ -26,6 +23,22 @@ Model = TypeVar("Model")
 Place = tuple[int | str, ...]
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 """Kinds of the finding that a key is unknown, in a class and in a dataclass."""
+WORDS = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(("model_type", "dict_type", "dataclass_type"), "must be a table"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    "finite_number": "must be finite",
+    "string_type": "must be a text",
+    "greater_than_equal": "must be {ge} or more",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be {le} or less",
+    "less_than": "must be below {lt}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+}
+"""What a value must be, by the kind of pydantic's finding; others keep pydantic's words."""
 
 
 class Section(BaseModel):
@@ -85,6 +98,13 @@ def first_finding(error: ValidationError, known: Callable[[Place], Sequence[str]
         return f"unknown key {place}", nearest(str(first["loc"][-1]), keys).rstrip() or f"known: {', '.join(keys)}"
     if first["type"] == "missing":
         return f"no {place}", "add the key"
-    problem = first["msg"].removeprefix("Value error, ")
-    problem = problem[:1].lower() + problem[1:]
+    problem = in_words(first)
     return (f"{place} = {repr(first['input'])[:40]}: {problem}" if place else problem), "correct the value"
+
+
+def in_words(finding: ErrorDetails) -> str:
+    """Return what a finding asks of a value, in plain words."""
+    if finding["type"] in WORDS:
+        return WORDS[finding["type"]].format(**finding.get("ctx", {}))
+    problem = finding["msg"].removeprefix("Value error, ")
+    return problem[:1].lower() + problem[1:]

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from wattqueue.errors import InputError
 from wattqueue.formats.bounded import Number, WholeNumber
+from wattqueue.formats.checked_toml import in_words
 
 ObjectId = Annotated[str, Field(pattern=r"^[-a-z_A-Z0-9]+$", max_length=128)]
 """An id that the VTN gave: it may stand in a path as it is."""
@@ -163,4 +164,4 @@ def parse_as(kind: type[Kind], data: Any, where: str) -> Kind:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in found["loc"]) or "object"
-        raise InputError(f"{place}: {found['msg']}", where=where) from None
+        raise InputError(f"{place}: {in_words(found)}", where=where) from None
