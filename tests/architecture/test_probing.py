@@ -15,6 +15,7 @@ NO_PARTS = {
     "live.state.memory": "an error of the database may have no cause",
     "live.telemetry.base": "a source of telemetry may have nothing to close",
     "live.telemetry.pm_counters": "an error in a value has no text of the operating system",
+    "model.codec": "a column may be a table, which takes its own rows",
     "parts.oracles": "knows_future is asked below policy, and nowhere else",
     "parts.regressors": "scikit-learn asks a model whether it was fitted, which shows in what fit() sets",
     "store.database": "an error of the database may have no cause",

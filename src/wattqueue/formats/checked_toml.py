@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic_core import ErrorDetails
 
 from wattqueue.errors import InputError, nearest
@@ -78,7 +79,7 @@ def known_keys(model: Any, place: Place) -> list[str]:
 
 def _model_in(annotation: Any) -> Any:
     """Return the model in an annotation such as ``list[Table] | None``; None where there is none."""
-    if isinstance(annotation, type) and hasattr(annotation, "__pydantic_fields__"):
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or is_pydantic_dataclass(annotation)):
         return annotation
     return next((found for a in get_args(annotation) if (found := _model_in(a)) is not None), None)
 

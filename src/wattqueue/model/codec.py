@@ -74,8 +74,13 @@ def _made(kind: Any, value: Any, array: Callable[[Any, Any], NDArray[Any]]) -> A
         return tuple(value)
     if origin in (dict, Mapping):
         return {name: _made(inner[1], one, array) for name, one in value.items()}
-    composed = isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "_fields"))
+    composed = isinstance(kind, type) and (is_dataclass(kind) or _is_named_tuple(kind))
     return made(kind, value, array) if composed else value
+
+
+def _is_named_tuple(kind: type) -> bool:
+    """Return whether a type is a tuple whose fields have names."""
+    return issubclass(kind, tuple) and kind is not tuple
 
 
 def take(table: T, index: NDArray[Any] | slice, *whole: str) -> T:
