@@ -12,6 +12,7 @@ from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.actions import Action, Requeue, Suspend
 from wattqueue.policy.actions import NO_CONSENT
+from wattqueue.policy.consented import frees_w
 from wattqueue.policy.round import ROUND, Round
 
 
@@ -27,3 +28,10 @@ def test_a_round_refuses_actions_for_a_target_without_consent(action: Action, al
     session, done = act_once(now, action)
     assert done == ([action] if allowed else [])
     assert session.refused == ({} if allowed else {NO_CONSENT: 1})
+
+
+def test_what_an_action_frees_is_what_its_job_counts_also_for_the_first_of_the_table() -> None:
+    view = busy_round().view(())
+    assert frees_w(view, Suspend("a")) == frees_w(view, Requeue("a")) == 400.0
+    assert frees_w(view, Suspend("b")) == 0.0, "it waits"
+    assert frees_w(view, Suspend("nobody")) == 0.0
