@@ -21,7 +21,7 @@ from wattqueue.cli._table import print_document
 from wattqueue.cli.compare import terminal_table
 from wattqueue.model.comparability import PER_WORK, WorkDone
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.never_ran import REASONS
+from wattqueue.model.schedule import REASONS
 from wattqueue.report import campaign
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.table import flat

@@ -16,9 +16,9 @@ import pytest
 
 from tests.campaign.processes import members
 from wattqueue.campaign.cell import Row
-from wattqueue.campaign.interrupts import deferred
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
+from wattqueue.campaign.worker import deferred
 
 TRACE = "".join(
     f"{i} {i * 10} -1 {60 + i % 7 * 30} {1 + i % 5} -1 -1 {1 + i % 5} 400 -1 1 1 1 1 -1 -1 -1 -1\n"

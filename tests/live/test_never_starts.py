@@ -25,8 +25,7 @@ from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
-from wattqueue.model.never_ran import reason_of
-from wattqueue.model.schedule import Reason
+from wattqueue.model.schedule import Reason, reason_of
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy

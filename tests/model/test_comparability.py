@@ -20,8 +20,7 @@ from wattqueue.model.comparability import (
     gate_of_groups,
 )
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.never_ran import REASONS, REJECTED, never_ran_text
-from wattqueue.model.schedule import Reason, Schedule, State
+from wattqueue.model.schedule import REASONS, REJECTED, Reason, Schedule, State, never_ran_text
 
 
 def jobs_of(n: int, submit_s: float = 0.0) -> Jobs:

@@ -9,8 +9,8 @@ import pytest
 
 from wattqueue.errors import InputError, MachineError
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import Past
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.past import Past
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap, Series
 

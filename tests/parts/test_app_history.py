@@ -7,9 +7,8 @@ import pytest
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.machine import plain_machine
-from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Finished
 from wattqueue.parts.estimator._pairs import Pairs
 from wattqueue.parts.estimator.app_mean import AppMean

@@ -11,9 +11,8 @@ from tests.reference.recent_runs import NearestRuns, RecentRuns, tree_sum
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.machine import plain_machine
-from wattqueue.model.past import Past
 from wattqueue.parts.contracts import FinishedRuns, Floats
 from wattqueue.parts.runtime.boosted import Boosted, flat_trees
 from wattqueue.parts.runtime.last_two import LastTwo

@@ -15,7 +15,7 @@ from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.placement import new_held
 from wattqueue.kernels.state import Scalars
 from wattqueue.parts.contracts import Start
-from wattqueue.policy.read_only import read_only, read_only_tuple
+from wattqueue.policy.state_view import read_only, read_only_tuple
 from wattqueue.policy.view import View, own_kernel
 from wattqueue.sim.engine import simulate
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import Past
 from wattqueue.model.machine import plain_machine
-from wattqueue.model.past import Past
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate

@@ -17,10 +17,9 @@ from wattqueue.policy.policy import load_policy
 from wattqueue_studies.chips.chip_runs import chip_pair
 from wattqueue_studies.chips.devices import Devices
 from wattqueue_studies.chips.extensions import policies, sites
-from wattqueue_studies.chips.extensions.comparison import GENERATED, compare_extensions
 from wattqueue_studies.chips.extensions.joint import joint_figures
 from wattqueue_studies.chips.extensions.learning import node_figures
-from wattqueue_studies.chips.extensions.tables import document, tables
+from wattqueue_studies.chips.extensions.tables import GENERATED, compare_extensions, document, tables
 from wattqueue_studies.clustercockpit import NodeSeries
 from wattqueue_studies.unit_telemetry import ONE_APPLICATION, learn_factors
 

@@ -17,8 +17,8 @@ from wattqueue_studies.clustercockpit import ACTIVITY, NodeSeries, read_node_ser
 from wattqueue_studies.frame.samples import Samples
 from wattqueue_studies.pmc import budget
 from wattqueue_studies.pmc.nodes import AGNOSTIC, OWN_MEAN, PREDICTIONS, check_nodes, node_table
-from wattqueue_studies.pmc.scores import MODELS, factor_error_percent, processes, score, socket_errors
 from wattqueue_studies.pmc.study import PmcStudy
+from wattqueue_studies.pmc.tables import MODELS, factor_error_percent, processes, score, socket_errors
 from wattqueue_studies.sockets import PmcTrial
 from wattqueue_studies.variability.codes import applications
 

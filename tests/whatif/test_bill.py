@@ -12,7 +12,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
 from wattqueue.whatif.bill import parse_source, read_tariff, require_cover
-from wattqueue.whatif.digest import bin_edges, digest
+from wattqueue.whatif.run import bin_edges, digest
 
 MACHINE = Machine("m", (Partition("batch", 10, idle_w=100.0, max_w=500.0),))
 WORDS = ("then", "later")

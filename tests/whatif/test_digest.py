@@ -15,7 +15,7 @@ from wattqueue.model.metrics import cap_sums
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
-from wattqueue.whatif.digest import bin_edges, digest, hourly
+from wattqueue.whatif.run import bin_edges, digest, hourly
 
 MACHINE = Machine("m", (Partition("batch", 4, idle_w=10.0, max_w=50.0),), cap_scope="jobs")
 TIMES = st.lists(st.integers(0, 50), min_size=2, max_size=12, unique=True).map(sorted)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.past import Past
+from wattqueue.model.known_jobs import Past
 from wattqueue.workload.cycle import DAY_S, HOUR_S
 from wattqueue.workload.windows import busy_begins, cut, nodes_in_system
 

@@ -2,6 +2,9 @@
 
 A result wraps the ``RunRecord`` that a run folder is written from and read back into, so everything that it offers is
 the same for a run in memory and for one from a folder. Tables are built when they are first used, and kept.
+
+A ``Picture`` is one figure of a run, as ``wattqueue plot`` draws it (``report.plot``). It takes a second or two the
+first time, because matplotlib is imported then; so it is drawn when it is shown or saved, and once.
 """
 
 from __future__ import annotations
@@ -14,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.api.inputs import PathLike
-from wattqueue.api.picture import Picture
 from wattqueue.errors import InputError, one_of
-from wattqueue.formats.pages import write_text
+from wattqueue.formats.atomic_write import atomic_write, write_text
 from wattqueue.formats.rundir import folder as run_folder
 from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.comparability import WorkDone
@@ -24,8 +26,9 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import marked
 from wattqueue.policy.rows import published_rows
-from wattqueue.report import metric_table, run_page
+from wattqueue.report import metric_table, plot, run_page
 from wattqueue.report.document import Document
+from wattqueue.report.figure import Figure
 from wattqueue.report.figures import power
 from wattqueue.report.html import Html
 from wattqueue.report.load import of_record
@@ -33,6 +36,53 @@ from wattqueue.report.run import RunData
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A figure as ``wattqueue plot`` draws it, with its data."""
+
+    figure: Figure
+    """Columns in SI units, axes, and the sentence that states the result."""
+    kind: str
+    """Kind of picture; a key of ``report.plot.kinds``."""
+
+    def __repr__(self) -> str:
+        return f"<{self.figure.title}. {self.figure.says}>"
+
+    @cached_property
+    def svg(self) -> str:
+        """Return the picture as SVG."""
+        return plot.render(self.figure, self.kind, "svg").decode("utf-8")
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """Return the data of the picture as a polars frame, in SI units."""
+        import polars as pl
+
+        return pl.DataFrame(dict(self.figure.columns), nan_to_null=True)
+
+    def save(self, path: PathLike) -> Path:
+        """Write the picture; the ending of the name decides the format: .svg, .pdf, .png, or .csv for its data.
+
+        Raises: InputError for another ending; OutputError.
+        """
+        file = Path(path)
+        ending = file.suffix.removeprefix(".").lower()
+        if ending == "csv":
+            content = plot.data_csv(self.figure).encode("utf-8")
+        elif ending in plot.FORMATS:
+            content = plot.render(self.figure, self.kind, ending)
+        else:
+            known = ", ".join(f".{form}" for form in (*plot.FORMATS, "csv"))
+            raise InputError("no picture ends like this", where=file, hint=f"any of {known}")
+        with atomic_write(file) as temporary:
+            temporary.write_bytes(content)
+        return file
+
+    def _repr_svg_(self) -> str:
+        """Return what a notebook shows."""
+        return self.svg
 
 
 @dataclass(frozen=True, eq=False)

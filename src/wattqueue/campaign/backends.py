@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from wattqueue.campaign.cell import Cell, program
-from wattqueue.campaign.interrupts import deferred
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.work import Done, perform
-from wattqueue.campaign.worker import Worker, WorkerDiedError
+from wattqueue.campaign.worker import Worker, WorkerDiedError, deferred
 from wattqueue.errors import CampaignError
 
 NumberedCells = Sequence[tuple[int, Cell]]

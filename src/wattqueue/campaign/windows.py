@@ -18,8 +18,8 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.source import WorkloadSource
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import Past
 from wattqueue.model.machine import Machine
-from wattqueue.model.past import Past
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.workload.cycle import DAY_S

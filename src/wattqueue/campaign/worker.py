@@ -4,24 +4,69 @@ A worker is an interpreter of its own that reads cells from its standard input a
 output, pickled. It does not run the main script again, as multiprocessing's workers do: a script without
 ``if __name__ == "__main__"`` may run a campaign. Classes that such a script defines itself are sent by value, which
 needs the package cloudpickle.
+
+Signals are kept back while worker processes start and end: Ctrl-C and SIGTERM must leave no worker and print no
+traceback.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import IO, Any, cast
 
 from wattqueue.campaign.cell import Cell
-from wattqueue.campaign.interrupts import blocked_here
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.work import Done, perform
 from wattqueue.errors import CampaignError
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a campaign."""
+
+
+@contextmanager
+def blocked_here() -> Iterator[None]:
+    """Block SIGINT in this thread; threads and processes started in the block inherit that for their whole life."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Delay ending signals until the block is complete; the first that came is delivered then.
+
+    Handlers are replaced instead of blocking the signals, since another thread could receive a blocked one. Ignored
+    signals stay ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    handled = [n for n in ENDING if signal.getsignal(n) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, remember) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
+
 
 PARENT_CHECK_S = 0.5
 """Interval at which a worker checks whether its parent process still exists."""

@@ -22,6 +22,8 @@ itself). The temporary file then lies in the system's folder for such files and 
 
 ``atomic_folder`` does the same for several files of one folder, ``atomic_text`` for a short text. Verbs of
 the command line report with ``written`` what they are about to replace.
+
+``write_text`` and ``write_files`` write texts and pictures beside a run: all of a set or none.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -285,3 +287,21 @@ def _new_mode(most: int) -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return most & ~mask
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write one text file. Raises: OutputError; ``path`` is then as before."""
+    atomic_text(path, text)
+
+
+def write_files(folder: Path, files: Mapping[str, bytes | str]) -> None:
+    """Write several files of one folder, all of them or none; files of other names stay.
+
+    ``files`` maps names to text (written as UTF-8) or bytes. Reports use it for a page with its pictures.
+
+    Raises: OutputError.
+    """
+    with atomic_folder(folder) as temporary:
+        for name, content in files.items():
+            data = content.encode("utf-8") if isinstance(content, str) else content
+            (temporary / name).write_bytes(data)

@@ -31,8 +31,7 @@ from wattqueue.live.job_tables import PendingJobs
 from wattqueue.live.reports.why import impossible_text
 from wattqueue.live.state.memory import STUCK_AFTER, ControllerState, Refused
 from wattqueue.model.machine import Machine
-from wattqueue.model.never_ran import reason_of
-from wattqueue.model.schedule import Reason
+from wattqueue.model.schedule import Reason, reason_of
 from wattqueue.policy.build import PassSettings, build_view
 from wattqueue.policy.capabilities import Capabilities
 from wattqueue.policy.sensors import LICENSED_SHARE

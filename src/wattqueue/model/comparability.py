@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
-from wattqueue.model.never_ran import (
+from wattqueue.model.schedule import (
     REJECTED,
     ROW,
+    Schedule,
     never_ran_reasons,
     never_ran_text,
     reasons_of_text,
     reasons_text,
 )
-from wattqueue.model.schedule import Schedule
 
 PER_WORK = frozenset({"energy_per_node_h_j"})
 """Metrics that stay comparable where runs did different work: they are divided by the work done."""

@@ -43,9 +43,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.machine import Machine
-from wattqueue.model.past import Past
 from wattqueue.model.signals import Signals
 
 Floats = NDArray[np.float64]

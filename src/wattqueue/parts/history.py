@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
-from wattqueue.model.known_jobs import KnownJobs
-from wattqueue.model.past import Past
+from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.parts.contracts import Asked, Ints
 from wattqueue.parts.estimator._pairs import Pairs
 from wattqueue.parts.online import Completions, OnlineBase, Target

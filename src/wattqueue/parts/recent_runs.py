@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Labels
-from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.machine import Machine
-from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Asked, Correction, FinishedRuns, Ints
 from wattqueue.parts.correction import checked_correction
 

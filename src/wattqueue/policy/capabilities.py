@@ -22,8 +22,8 @@ from wattqueue.policy.interfaces import AXES, method_of, stated
 from wattqueue.policy.registry import part_name
 
 if TYPE_CHECKING:
+    from wattqueue.model.known_jobs import Past
     from wattqueue.model.machine import Machine
-    from wattqueue.model.past import Past
     from wattqueue.parts.contracts import Floats, OnlineEstimator, OnlineRunTime, Prediction, RunTime, Start
     from wattqueue.parts.run_contracts import CompiledStep, Control, CorrectingLedger, MeteredLedger, SampledLedger
     from wattqueue.policy.registry import Policy

@@ -25,12 +25,11 @@ from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.model.signals import Signals
 from wattqueue.parts import actions
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, WRONG_STATE
+from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, WRONG_STATE, start_job, unit_is_free
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.decide import PolicySnapshot, starts_of, view_of
 from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits, DomainReadings
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.starts import start_job, unit_is_free
 from wattqueue.policy.view import View
 
 NO_AGENT = "no agent on the nodes carries it out"

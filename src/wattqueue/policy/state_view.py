@@ -1,10 +1,15 @@
-"""The kernels' arrays in SI units, read-only: the figures of jobs and of the budget (``view.View`` adds the rest)."""
+"""The kernels' arrays in SI units, read-only: the figures of jobs and of the budget (``view.View`` adds the rest).
+
+Arrays are the driver's own memory, and cannot be written to (``read_only``). numpy lets whoever holds a view of a
+writable array make the view writable again; an array over a read-only buffer stays read-only. What nothing can prevent
+in one process: the way from the buffer back to its owner (``.base.obj``), or through ``gc`` and ``ctypes``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +17,7 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.actions import net_of_start
 from wattqueue.kernels.consent import start_options
+from wattqueue.kernels.state import Scalars
 from wattqueue.kernels.view_lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTargets
@@ -22,7 +28,27 @@ from wattqueue.parts.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.read_only import read_only, read_only_tuple
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array on the same memory whose elements cannot be set, nor the array made writable."""
+    return np.asarray(array.data.toreadonly())
+
+
+def read_only_tuple(value: T) -> T:
+    """Return a named tuple of the same class with all its arrays and records read-only, in tuples within it, too."""
+    return type(value)._make(map(_member, value))  # type: ignore[attr-defined,no-any-return]
+
+
+def _member(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return read_only(value)
+    if isinstance(value, Scalars):
+        return type(value)(read_only(value.data))
+    return read_only_tuple(value) if isinstance(value, tuple) else value
+
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -20,10 +20,9 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.domain_power import read_domains
 from wattqueue.policy import consented
+from wattqueue.policy.actions import unit_is_free
 from wattqueue.policy.domain_power import DomainPower, domain_power
-from wattqueue.policy.read_only import read_only
-from wattqueue.policy.starts import unit_is_free
-from wattqueue.policy.state_view import Floats, Ints, StateView
+from wattqueue.policy.state_view import Floats, Ints, StateView, read_only
 
 UNIT_STATE_NAMES = ("on", "stopping", "off", "booting", "down", "draining")
 """States of units, by their number in ``kernels/codes.py``."""

@@ -18,10 +18,10 @@ from wattqueue.formats.load_target import read_load_targets
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import ENERGIES, Metrics, metrics
-from wattqueue.model.past import Past
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory

@@ -36,10 +36,9 @@ from wattqueue.kernels.progress import BASE_UW
 from wattqueue.kernels.recent_runs import PREDICTS
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
-from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries, Prediction

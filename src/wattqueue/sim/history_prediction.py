@@ -13,8 +13,8 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels.history_prediction import KNOB_SLOTS, RULE_SLOTS, HistoryState
 from wattqueue.kernels.recent_runs import RecentRuns, no_recent_runs
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import Past
 from wattqueue.model.machine import Machine
-from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Estimator, Prediction, RunTime
 from wattqueue.parts.history import HistoryBase, new_history
 from wattqueue.parts.oracles import jobs_for

@@ -2,7 +2,7 @@
 
 A job that could never start would hold a reservation for ever. Decided once, before the run: it depends on the
 machine and the cap only, never on what an estimator will have learned. After the run every other job that never ran
-gets its reason (``model.never_ran``).
+gets its reason (``model.schedule``).
 """
 
 from __future__ import annotations

@@ -25,10 +25,9 @@ from wattqueue.model.signals import Signals
 from wattqueue.parts import actions
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.policy.actions import NO_OPTION, REASONS
+from wattqueue.policy.actions import NO_OPTION, REASONS, start_job
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.starts import start_job
 from wattqueue.policy.view import View
 from wattqueue.sim.observation import Completions, EndedRuns, observed_in
 

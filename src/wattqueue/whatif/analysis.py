@@ -25,9 +25,8 @@ from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.oracles import marked, oracles_of
 from wattqueue.policy.registry import Policy
 from wattqueue.whatif.delayed_users import DelayedUsers, Extra, Hour, cost_of_hours, delayed_users, worst_hours
-from wattqueue.whatif.digest import Digest, hourly
 from wattqueue.whatif.prepare import Setup, asked_row, refuse_uncovered
-from wattqueue.whatif.run import RunSummary
+from wattqueue.whatif.run import Digest, RunSummary, hourly
 from wattqueue.whatif.safe import WATTS_KNOWN, Evidence, SafeCaps, correlation_time_s, judge
 
 

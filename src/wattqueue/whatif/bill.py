@@ -21,7 +21,7 @@ from wattqueue.formats.times import Repair
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
 from wattqueue.model.steps import sum_of_products
-from wattqueue.whatif.digest import Digest
+from wattqueue.whatif.run import Digest
 
 JOULES = {"kwh": 3.6e6, "mwh": 3.6e9, "gwh": 3.6e12}
 """Joules of the energies that a price or intensity may be stated for."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs, Labels
-from wattqueue.whatif.digest import HOUR_S
+from wattqueue.whatif.run import HOUR_S
 
 NOBODY = "(unknown)"
 """Name of the group of jobs without a user or partition."""

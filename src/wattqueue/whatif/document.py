@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.model.never_ran import ROW
+from wattqueue.model.schedule import ROW
 from wattqueue.model.steps import sum_of_products
 from wattqueue.version import SCHEMA_VERSION, __version__
 from wattqueue.whatif import safe

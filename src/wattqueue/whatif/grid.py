@@ -22,8 +22,7 @@ from wattqueue.errors import CampaignError
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import policy_from_row
-from wattqueue.whatif.digest import Digest
-from wattqueue.whatif.run import RunSummary, run_cap
+from wattqueue.whatif.run import Digest, RunSummary, run_cap
 
 SMALL = 100_000
 """Up to so many simulated jobs in all, starting processes takes longer than running the cells in this one."""

@@ -28,9 +28,8 @@ from wattqueue.runs.perform import watts_stated
 from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.whatif.bill import SignalSource, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
-from wattqueue.whatif.digest import HOUR_S
 from wattqueue.whatif.grid import CapCell, GridInputs, run_grid
-from wattqueue.whatif.run import RunSummary
+from wattqueue.whatif.run import HOUR_S, RunSummary
 
 DAY_S = 86_400.0
 

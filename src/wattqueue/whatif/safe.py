@@ -37,7 +37,7 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue.model.steps import sum_of_products
-from wattqueue.whatif.digest import HOUR_S
+from wattqueue.whatif.run import HOUR_S
 
 CONFIDENCE = 0.95
 """One-sided confidence of the bound of time above the cap."""

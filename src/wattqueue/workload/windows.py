@@ -20,7 +20,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
-from wattqueue.model.past import Past
+from wattqueue.model.known_jobs import Past
 from wattqueue.workload.cycle import DAY_S, HOUR_S
 
 

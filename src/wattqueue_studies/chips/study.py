@@ -28,10 +28,9 @@ from wattqueue_studies.chips.chip_runs import (
     read_chip_runs,
 )
 from wattqueue_studies.chips.devices import devices
-from wattqueue_studies.chips.extensions.comparison import ExtensionFigures, compare_extensions
 from wattqueue_studies.chips.extensions.learning import node_figures
 from wattqueue_studies.chips.extensions.sites import MeasuredPair, Sites
-from wattqueue_studies.chips.extensions.tables import document
+from wattqueue_studies.chips.extensions.tables import ExtensionFigures, compare_extensions, document
 from wattqueue_studies.chips.extensions.tables import tables as extension_tables
 from wattqueue_studies.chips.limits import Simulated, simulate_devices
 from wattqueue_studies.chips.placement_tables import pictures, tables

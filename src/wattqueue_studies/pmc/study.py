@@ -17,8 +17,7 @@ from wattqueue_studies.frame.samples import Samples
 from wattqueue_studies.pmc.budget import fill_budget
 from wattqueue_studies.pmc.events import COMPONENTS
 from wattqueue_studies.pmc.nodes import check_nodes, node_rows, node_table
-from wattqueue_studies.pmc.scores import processes, score
-from wattqueue_studies.pmc.tables import pictures, tables
+from wattqueue_studies.pmc.tables import pictures, processes, score, tables
 from wattqueue_studies.sockets import PmcTrial, Values, sockets_figures
 
 TOLD = published("wattqueue_studies.pmc")

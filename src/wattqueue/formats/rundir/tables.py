@@ -37,8 +37,7 @@ from wattqueue.model.bounds import TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import job_figures
-from wattqueue.model.never_ran import MARGIN, REASONS, reason_of
-from wattqueue.model.schedule import PowerSeries, Reason, Schedule, State
+from wattqueue.model.schedule import MARGIN, REASONS, PowerSeries, Reason, Schedule, State, reason_of
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import with_times
 

@@ -12,8 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.known_jobs import KnownJobs
-from wattqueue.model.past import Past
+from wattqueue.model.known_jobs import KnownJobs, Past
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
-from wattqueue.model.known_jobs import KnownJobs
-from wattqueue.model.past import Past
+from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.parts.contracts import Ints
 from wattqueue.parts.features import ASKED, FEATURES, asked_features, lagged_features
 from wattqueue.parts.history import HistoryBase, history_columns

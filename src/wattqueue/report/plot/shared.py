@@ -56,7 +56,7 @@ def held(values: Any, scale: float = 1.0) -> Any:
 def label_time(axes: Axes, figure: Figure, end: float) -> None:
     """Set limits and labels of a figure over time.
 
-    Ticks are dates where the trace has them (``dates.date_ticks``), else those of matplotlib in the unit of the axis.
+    Ticks are dates where the trace has them (``date_ticks``), else those of matplotlib in the unit of the axis.
     ``end`` is the end of the axis in that unit.
     """
     axes.set_xlim(0, end)

@@ -36,7 +36,7 @@ class StudyOutput(Printed):
 
         Raises: OutputError where the folder cannot be written; what the study raises.
         """
-        from wattqueue.formats.pages import write_files
+        from wattqueue.formats.atomic_write import write_files
         from wattqueue.terminal import counting
 
         if self.out is not None:

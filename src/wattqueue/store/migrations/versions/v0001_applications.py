@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from wattqueue.store.columns import key_text, number, text, word
+from wattqueue.store.tables import key_text, number, text, word
 
 revision = "0001"
 down_revision = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from wattqueue.store.columns import text, word
+from wattqueue.store.tables import text, word
 
 revision = "0002"
 down_revision = "0001"
