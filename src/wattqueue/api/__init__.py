@@ -6,11 +6,10 @@ files written in one place, so that both give the same figures and the same erro
 
     jobs       read_jobs, generate -> JobTable
     simulate   simulate -> RunResult
-    run        RunResult: metrics, tables, report, pictures; read_run
+    run        RunResult: metrics, tables, report, pictures (Picture); read_run
     compare    compare -> RunComparison
     whatif     whatif -> CapStudy
     predict    predict -> PredictionScores
-    picture    one figure of a run, for a notebook or a file
     notebook   HTML that notebooks show
 
 Import the functions from ``wattqueue``, not from here.

@@ -52,7 +52,7 @@ def perform(index: int, cell: Cell, shared: Shared, expected: str) -> Done:
         index: Index of the cell in the grid.
         cell: The cell.
         shared: Folder of shared inputs.
-        expected: Identity of the program that sent the cell (``program.program``).
+        expected: Identity of the program that sent the cell (``cell.program``).
 
     Other exceptions than WattQueueError are defects and end the campaign with their traceback.
 

@@ -5,7 +5,7 @@ Every reader returns tables of ``wattqueue.model`` in SI units, and every error 
 
 How a workload is read:
 
-1. ``read.read_workload`` asks the formats in ``workloads/``, which ``registry`` finds, how certain they are of a file.
+1. ``read.read_workload`` asks the formats in ``workloads/`` how certain they are of a file.
 2. The reader of the most certain one turns rows into arrays. A row that no schedule can use is listed in an
    ``Unusable`` with its line and reason; a row of our own table that cannot be used is an error, since it was written
    by a program.
@@ -16,7 +16,7 @@ Families with a folder of their own: ``slurm`` (accounting, lists of hosts), ``p
 workers share (``columns``).
 
 Modules with a leading underscore belong to this package. Other packages import ``atomic_write`` (every output of
-WattQueue), ``source`` (opening inputs), ``toml`` and ``schema`` (TOML files and what is wrong in them) and ``offsets``.
+WattQueue), ``source`` (opening inputs), ``toml`` and ``checked_toml`` (TOML files and what is wrong in them).
 
 A format of your own needs names of ``wattqueue`` and ``wattqueue.parts`` only (docs/guide/import.md).
 """

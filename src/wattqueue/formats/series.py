@@ -63,7 +63,7 @@ def read_steps(
     ``time_name`` and ``value_name`` are column names; None takes the first and second column. ``words`` are texts
     that stand for a value (``none`` for an infinite cap), ``bound`` is the range of all other values. ``epoch_s``
     is the Unix time of the trace's 0, None where it is unknown, which makes dates unusable. ``repair`` corrects the
-    offset of a date whose local time fits between its neighbours and whose offset does not (formats/offsets.py),
+    offset of a date whose local time fits between its neighbours and whose offset does not (formats/times.py),
     and reports it; without it, such a row is refused with the offset that would fit.
 
     Raises: InputError naming file and line.

@@ -212,7 +212,7 @@ class LiveConfig(Section):
     period_s: Seconds = 1.0
     """Time between two rounds."""
     state: str = "wattqueue-live.db"
-    """SQLite file, or the URL of a PostgreSQL. The default folder is that of ``home.home_of``."""
+    """SQLite file, or the URL of a PostgreSQL. The default folder is that of ``reading.home_of``."""
     run_dir: Path = Path("run")
     """Heartbeat, status, lock, lease and the audit's head."""
     frequency_dir: Path | None = None

@@ -45,7 +45,7 @@ class WorkDone:
     jobs: int
     never_ran: int
     reasons: str
-    """Why, with numbers (``never_ran.reasons_text``); empty where all jobs ran."""
+    """Why, with numbers (``schedule.reasons_text``); empty where all jobs ran."""
     digest: str
     """Hash of names and submit times of the jobs that ran; empty where a job never ran that was not rejected."""
 

@@ -55,7 +55,7 @@ class Evidence:
         span_s: Time counted, from the first submission to the last start.
         over_s: Seconds of it with true power above the cap.
         looks: Number n of independent observations that the span is worth.
-        never: Whether an excess is impossible by construction (``answer.never_above``).
+        never: Whether an excess is impossible by construction (``analysis.never_above``).
         never_ran: Number of jobs that run without a cap and never ran under this one.
     """
 

@@ -6,13 +6,13 @@ counters of one run of an application on one socket, two models predict its watt
 - power ratio (PR): weights of one reference socket, times the ratio of one benchmark's watts (``models.power_ratio``);
 - variability-trained (VT): weights of each socket, trained on a few kernels (``models.variability_trained``).
 
-``events`` has the counters of each micro-architecture, ``counters`` raw counts, ``activity`` the activity ratios,
+``events`` has the counters of each micro-architecture, ``activity`` the activity ratios,
 ``weights`` least squares, ``models`` the choice of components and both models. All of them are pure functions of
-arrays; ``perf_stat``, ``mpstat``, ``readings``, ``recording`` and ``activity_table`` read files.
+arrays; ``readings`` and ``recording`` read files.
 
-The study: ``scores`` compares the models with the truth on one draw of sockets (``wattqueue_studies.sockets``),
-``budget`` fills a power budget at one instant, ``nodes`` checks eq. 1 on two real jobs, ``tables`` and ``pictures``
-show it, ``study`` puts it together. docs/pmc-study.md discusses the outcome.
+The study: ``tables`` compares the models with the truth on one draw of sockets (``wattqueue_studies.sockets``),
+``budget`` fills a power budget at one instant, ``nodes`` checks eq. 1 on two real jobs, and shows it,
+``study`` puts it together. docs/pmc-study.md discusses the outcome.
 
 Reference: Chasapis et al., Power Efficient Job Scheduling by Predicting the Impact of Processor Manufacturing
 Variability, ICS 2019, section 2 (paper 2). doi:10.1145/3330345.3330372

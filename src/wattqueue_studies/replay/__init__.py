@@ -1,5 +1,4 @@
 """A recorded schedule replayed: how the simulator of paper 2 was validated (section 4.2).
 
-``trial`` runs the experiment on drawn sockets, records every application once more and replays the schedule; ``study``
-puts it together. docs/replay-study.md discusses the outcome.
+``study`` runs the experiment on drawn sockets, records every application once more and replays the schedule. docs/replay-study.md discusses the outcome.
 """

@@ -15,7 +15,7 @@ it.
 Reference: Antici et al., PM100: A Job Power Consumption Dataset of a Large-scale Production HPC System, SC-W 2023;
 its features are described in job_features.md of that repository.
 
-Flow: ``_parquet.scan`` reads the schema only, ``_expressions`` selects the columns, ``_usable`` separates rows that
+Flow: ``_parquet.scan`` reads the schema only, ``_expressions`` selects the columns, ``unusable`` separates rows that
 are no jobs, then times, node lists, limits and power of the remaining rows are computed column by column. Rows keep
 the order of the file until the last step, which sorts them by submission; arrays of one length can therefore be
 combined without a key.

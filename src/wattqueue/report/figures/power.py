@@ -14,7 +14,7 @@ from wattqueue.report.run import RunData
 def figure(run: RunData) -> Figure:
     """Return power in the cap's scope over time, with its limit (cap, load targets) and what exceeded that.
 
-    Columns, one row per bin (``steps.Bins``):
+    Columns, one row per bin (``figure.Bins``):
         time_s: Begin of the bin, seconds since the first submission.
         power_min_w, power_mean_w, power_max_w: Power within the bin.
         other_mean_w: Mean power of idle nodes, the lower part of the stack.

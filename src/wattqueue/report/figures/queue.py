@@ -21,7 +21,7 @@ from wattqueue.report.run import RunData
 def figure(run: RunData) -> Figure:
     """Return the number of waiting jobs and the share of busy units.
 
-    Columns, one row per bin (``steps.Bins``):
+    Columns, one row per bin (``figure.Bins``):
         time_s: Begin of the bin, seconds since the first submission.
         waiting_min, waiting_mean, waiting_max: Number of waiting jobs within the bin.
         utilization: Mean share of units that run a job, 0..1.

@@ -2,5 +2,5 @@
 
 ``sites`` has the devices with their telemetry, ``learning`` scores factors learned from telemetry alone, ``policies``
 simulates placements under a budget that stands still or moves over the day, ``joint`` bounds what a joint choice of
-units could save, ``comparison`` runs all of it and ``tables`` shows it.
+units could save, ``tables`` runs all of it and shows it.
 """
