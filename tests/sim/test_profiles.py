@@ -180,6 +180,8 @@ def test_on_a_grid_the_sum_is_the_naive_one_between_its_points(seed: int, n: int
 
 @given(st.integers(0, 2**40), st.floats(0, 1), st.floats(0, 1))
 @example(0, 0.0, 1 - 2**-53)
+@example(0, 1.0, 1 - 2**-53)
+@example(0, 1 - 2**-53, 1 - 2**-53)
 def test_a_window_on_a_grid_is_a_piece_of_the_whole(seed: int, a: float, b: float) -> None:
     run = on_grid(seed, 12, 0.1)
     whole = profile_power(run)

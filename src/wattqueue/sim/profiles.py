@@ -294,14 +294,15 @@ def _grid(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
     """Return what ``sum_on_grid`` takes, by multiples of the period: start and end of runs, the own rows, zeros.
 
-    None where the periods differ, where a run or a row of the window (apart from its begin) is at no multiple, and
-    where there are more multiples than ``steps``: then a sum in order of time is faster.
+    None where the periods differ, where a run or a row of the window (apart from its begin) is at no multiple, where
+    the window begins less than a rounding error before a multiple, whose steps are not in force yet, and where there
+    are more multiples than ``steps``: then a sum in order of time is faster.
     """
     if not len(runs.start_s) or (runs.period_s != runs.period_s[0]).any():
         return None
     period = float(runs.period_s[0])
     low, high = _multiple_below(own_time[0], period), _multiple_below(end, period)
-    if high - low >= steps:
+    if high - low >= steps or low * period > own_time[0]:
         return None
     cells = _multiples(np.column_stack((runs.start_s, runs.end_s)), period)
     later = _multiples(own_time[1:], period)
