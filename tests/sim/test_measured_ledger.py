@@ -178,6 +178,13 @@ def test_less_than_idle_counts_as_idle_within_the_tolerance_and_else_as_missing(
     assert beyond.available_w[12.0] == 850.0 - 150.0
 
 
+@pytest.mark.parametrize(("true_w", "missing"), [(40.5, False), (39.5, True)])
+def test_the_tolerance_is_a_fifth_by_default(true_w: float, missing: bool) -> None:
+    probe = Probe(1.0)
+    run(jobs_of((0, 1, 100), true_w=true_w), machine(), 1000.0, probe)
+    assert probe.available_w[12.0] == (700.0 if missing else 850.0)
+
+
 def test_a_measured_ledger_is_refused_where_nothing_measures() -> None:
     with pytest.raises(PolicyError, match="nothing measures") as caught:
         run(jobs_of((0, 1, 100)), machine(sensor=None), 400.0)

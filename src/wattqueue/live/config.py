@@ -29,6 +29,7 @@ from wattqueue.live.features.consent import SiteDefaults
 from wattqueue.live.files.reading import HINT, home_of, is_loopback
 from wattqueue.live.watts.lowering import parse_overshoot
 from wattqueue.model.app_check import Ladder
+from wattqueue.model.power_sensor import IDLE_TOLERANCE
 from wattqueue.policy.rows import with_files
 
 Mode = Literal["observe", "advise", "control"]
@@ -97,7 +98,7 @@ class TelemetrySection(Section):
     licences: ``500W``, ``2kW``, ``5%`` of the cap."""
     margin: Annotated[float, Field(ge=0, le=10)] = 0.1
     """Share that a licence stays above the measured peak."""
-    idle_tolerance: Share = 0.2
+    idle_tolerance: Share = IDLE_TOLERANCE
     """A reading below idle by more than this share counts as the node's maximum, a closer one as idle."""
     licence_floor: Share = 0.2
     """No licence falls below this share of the most that its job's nodes can draw above idle."""

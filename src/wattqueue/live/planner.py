@@ -58,6 +58,7 @@ from wattqueue.live.watts.lowering import NONE as NO_OVERSHOOT
 from wattqueue.live.watts.lowering import AcceptedOvershoot
 from wattqueue.live.watts.tracking import Tracker
 from wattqueue.live.world import Layout, Nodes
+from wattqueue.model.power_sensor import IDLE_TOLERANCE
 from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
@@ -94,7 +95,7 @@ class Rules:
     """See ``Tracker``."""
     margin: float = 0.1
     """See ``Tracker``."""
-    idle_tolerance: float = 0.2
+    idle_tolerance: float = IDLE_TOLERANCE
     """Share by which a reading may be below idle and still counts as idle; below that it counts as the maximum."""
     licence_floor: float = 0.2
     """See ``Tracker.floor``."""

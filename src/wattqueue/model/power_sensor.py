@@ -44,6 +44,9 @@ MOST_SAMPLES = 100_000
 Covers = Literal["node", "socket", "unit"]
 """What one sensor measures."""
 
+IDLE_TOLERANCE = 0.2
+"""Share by which a sample may be below idle watts and counts as idle; below that it is missing (rule 15)."""
+
 
 @dataclass(frozen=True, slots=True)
 class PowerSensor:

@@ -14,6 +14,7 @@ from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.measured import new_measured
 from wattqueue.kernels.site_meter import SiteMeter, new_meter, no_meter
 from wattqueue.model.machine import Machine
+from wattqueue.model.power_sensor import IDLE_TOLERANCE
 from wattqueue.parts.run_contracts import CorrectingLedger, MeteredLedger, SampledLedger
 from wattqueue.policy.build import idle_uw
 
@@ -21,10 +22,6 @@ from wattqueue.policy.build import idle_uw
 def unit_idle_uw(machine: Machine) -> NDArray[np.int64]:
     """Return the idle microwatts of each unit. Shape (U,)."""
     return np.repeat(idle_uw(machine), [p.units for p in machine.partitions])
-
-
-IDLE_TOLERANCE = 0.2
-"""Share by which a sample may be below idle watts and counts as idle, where parts alone read samples."""
 
 
 def with_sensors(

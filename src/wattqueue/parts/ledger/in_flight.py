@@ -16,6 +16,7 @@ import math
 from typing import ClassVar
 
 from wattqueue.errors import PolicyError
+from wattqueue.model.power_sensor import IDLE_TOLERANCE
 from wattqueue.parts.ledger.measured import Measured
 from wattqueue.parts.run_contracts import Read, Share
 
@@ -50,7 +51,7 @@ class InFlight(Measured):
         even_s: float = 600.0,
         read: Read = "period",
         share: Share = "even",
-        idle_tolerance: float = 0.2,
+        idle_tolerance: float = IDLE_TOLERANCE,
     ) -> None:
         for name, figure in (("deviations", deviations), ("error", error), ("phase", phase)):
             if not 0.0 <= figure < math.inf:

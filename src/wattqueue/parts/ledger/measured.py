@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import ClassVar, get_args
 
 from wattqueue.errors import PolicyError
+from wattqueue.model.power_sensor import IDLE_TOLERANCE
 from wattqueue.parts.run_contracts import NoMargin, Read, Share
 
 
@@ -55,7 +56,7 @@ class Measured(NoMargin):
         share: Share = "even",
         stale_s: float | None = None,
         ages: bool = False,
-        idle_tolerance: float = 0.2,
+        idle_tolerance: float = IDLE_TOLERANCE,
         deviations: float = 0.0,
         own: float = 0.08,
     ) -> None:
