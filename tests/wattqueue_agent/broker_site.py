@@ -122,7 +122,7 @@ class BrokerSite:
             assert old in text
             text = text.replace(old, new)
         path = self.folder / f"{node}.toml"
-        path.write_text(f"{own}period_s = {self.period_s}\npatience_s = 3.0\n{text}")
+        path.write_text(f"{own}period_s = {self.period_s}\ntimeout_s = 3.0\n{text}")
         argv = [sys.executable, "-c", LIGHT, "agent", "run", "-c", str(path)]
         with (self.folder / f"{node}.log").open("ab") as log:
             self.children[node] = subprocess.Popen(argv, stdout=log, stderr=log, env=self.env)
