@@ -109,7 +109,7 @@ def _commands(name: str) -> list[str]:
 
 def campaign_page() -> str:
     """Every key of a campaign file, from the fields that its reader is made of."""
-    lines = ["# Keys of a campaign file", "", "The [guide](../guide/campaign.md) shows how they work together.", ""]
+    lines = ["# Keys of a campaign file", "", "The [guide](../../guide/campaign.md) shows how they work together.", ""]
     tables = (("", CampaignFile), ("[[workloads]]", WorkloadTable), ("windows", WindowsTable), ("[slurm]", SlurmTable))
     for name, described in tables:
         kinds = get_type_hints(described, include_extras=True)

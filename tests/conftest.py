@@ -14,7 +14,7 @@ pytest_plugins = ["tests.live.fixtures"]
 
 # ci: the same examples on every run, so that a red build is red again; dev: new ones each time.
 settings.register_profile(
-    "ci", derandomize=True, max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "ci", derandomize=True, max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=3_000, deadline=None)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wattqueue.kernels.domain_power import read_domains
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.domain_limits import DomainReadings, Flags
 from wattqueue.policy.state_view import StateView
@@ -69,18 +68,16 @@ def domain_power(view: StateView) -> DomainPower | None:
 
 def _sensors(view: StateView) -> DomainReadings | None:
     """Return what the machine's sensors show; None where it has none, or they are not read."""
-    samples, machine = view.kernel.measured, view.machine
+    samples, machine = view.samples, view.machine
     if not len(samples.sample_uw):
         return None
-    power_w = np.empty(machine.domains)
-    read_domains(view.kernel, machine.domain_of_unit, power_w)
     begin_s = samples.begin_s[samples.of_unit[machine.domain_start[:-1]]]
-    return DomainReadings(power_w, begin_s, np.ones(machine.domains, np.bool_))
+    return DomainReadings(view.sampled_w(), begin_s, np.ones(machine.domains, np.bool_))
 
 
 def _latest_start_s(view: StateView) -> Floats:
     """Return since when each domain has the jobs that it has; -inf for none. Shape (D,)."""
-    samples = view.kernel.measured
+    samples = view.samples
     if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised
         start_s = np.where(samples.has_job != 0, samples.since_s, -np.inf)
     else:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.actions import net_of_start
 from wattqueue.kernels.consent import start_options
+from wattqueue.kernels.domain_power import read_domains
 from wattqueue.kernels.state import Scalars
 from wattqueue.kernels.view_lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
@@ -306,6 +307,17 @@ class StateView:
         counted[unit] = np.rint(uw * factors.table[factors.row[job], unit]) if len(factors.table) else uw
         counted /= codes.MICRO
         return counted
+
+    @property
+    def samples(self) -> state.SensorSamples:
+        """Return the last sample of each power sensor, read-only."""
+        return read_only_tuple(self._own.measured)
+
+    def sampled_w(self) -> Floats:
+        """Return the measured watts of each power domain, NaN where a sensor shows nothing. Shape (D,)."""
+        found = np.empty(self.machine.domains)
+        read_domains(self._own, self.machine.domain_of_unit, found)
+        return found
 
     @property
     def active(self) -> Ints:

@@ -83,7 +83,7 @@ def _append(value: Any, named: str, member: str, words: list[int]) -> Any:
     tuple has its words already, if it stood in another one before: a buffer that is replaced costs little.
     """
     if isinstance(value, Scalars):
-        words.append(value.data.ctypes.data)
+        words.append(value.data.__array_interface__["data"][0])
         return type(value)
     if isinstance(value, np.ndarray):
         flags = value.flags
