@@ -31,7 +31,8 @@ from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, WRONG_ST
 from wattqueue.policy.consented import KEEPS_NOTHING
 from wattqueue.policy.overtaking import OVERTAKES
 from wattqueue.policy.policy import load_policy
-from wattqueue.policy.view import View, own_kernel
+from wattqueue.policy.state_view import own_kernel
+from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
 
 # Refused by the driver ################################################################################################

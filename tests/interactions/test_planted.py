@@ -15,7 +15,8 @@ from tests.interactions.oracles import ORACLES
 from tests.interactions.watch import Watched, watched
 from tests.interactions.worlds import Draft
 from wattqueue.parts.actions import Action
-from wattqueue.policy.view import View, own_kernel
+from wattqueue.policy.state_view import own_kernel
+from wattqueue.policy.view import View
 
 
 class Writes:

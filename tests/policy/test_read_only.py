@@ -15,8 +15,8 @@ from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.placement import new_held
 from wattqueue.kernels.state import Scalars
 from wattqueue.parts.contracts import Start
-from wattqueue.policy.state_view import read_only, read_only_tuple
-from wattqueue.policy.view import View, own_kernel
+from wattqueue.policy.state_view import own_kernel, read_only, read_only_tuple
+from wattqueue.policy.view import View
 from wattqueue.sim.engine import simulate
 
 

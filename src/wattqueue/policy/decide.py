@@ -29,7 +29,8 @@ from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
 from wattqueue.policy.by_unit import factors_of, rank_of
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.view import View, own_kernel
+from wattqueue.policy.state_view import own_kernel
+from wattqueue.policy.view import View
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

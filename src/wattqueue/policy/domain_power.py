@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wattqueue.kernels.domain_power import read_domains
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.domain_limits import DomainReadings, Flags
-from wattqueue.policy.state_view import StateView
+from wattqueue.policy.state_view import StateView, own_kernel
 
 
 class DomainPower(NamedTuple):
@@ -68,16 +69,23 @@ def domain_power(view: StateView) -> DomainPower | None:
 
 def _sensors(view: StateView) -> DomainReadings | None:
     """Return what the machine's sensors show; None where it has none, or they are not read."""
-    samples, machine = view.samples, view.machine
+    samples, machine = own_kernel(view).measured, view.machine
     if not len(samples.sample_uw):
         return None
     begin_s = samples.begin_s[samples.of_unit[machine.domain_start[:-1]]]
-    return DomainReadings(view.sampled_w(), begin_s, np.ones(machine.domains, np.bool_))
+    return DomainReadings(sampled_w(view), begin_s, np.ones(machine.domains, np.bool_))
+
+
+def sampled_w(view: StateView) -> Floats:
+    """Return the measured watts of each power domain, NaN where a sensor shows nothing. Shape (D,)."""
+    found = np.empty(view.machine.domains)
+    read_domains(own_kernel(view), view.machine.domain_of_unit, found)
+    return found
 
 
 def _latest_start_s(view: StateView) -> Floats:
     """Return since when each domain has the jobs that it has; -inf for none. Shape (D,)."""
-    samples = view.samples
+    samples = own_kernel(view).measured
     if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised
         start_s = np.where(samples.has_job != 0, samples.since_s, -np.inf)
     else:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.actions import net_of_start
 from wattqueue.kernels.consent import start_options
-from wattqueue.kernels.domain_power import read_domains
 from wattqueue.kernels.state import Scalars
 from wattqueue.kernels.view_lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
@@ -309,17 +308,6 @@ class StateView:
         return counted
 
     @property
-    def samples(self) -> state.SensorSamples:
-        """Return the last sample of each power sensor, read-only."""
-        return read_only_tuple(self._own.measured)
-
-    def sampled_w(self) -> Floats:
-        """Return the measured watts of each power domain, NaN where a sensor shows nothing. Shape (D,)."""
-        found = np.empty(self.machine.domains)
-        read_domains(self._own, self.machine.domain_of_unit, found)
-        return found
-
-    @property
     def active(self) -> Ints:
         """Return the rows of running jobs that are not suspended. Shape (k,), rising."""
         rows = np.sort(self.running)
@@ -332,3 +320,8 @@ class StateView:
         rows = self.running
         found: Ints = rows[self._own.held.parked[rows] != 0]
         return found
+
+
+def own_kernel(view: StateView) -> state.KernelView:
+    """Return the driver's own arrays: for code of a driver that calls kernels, which write to them."""
+    return view._own  # noqa: SLF001 - private to parts

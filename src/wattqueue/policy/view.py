@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes, state
-from wattqueue.kernels.domain_power import read_domains
+from wattqueue.kernels import codes
 from wattqueue.policy import consented
 from wattqueue.policy.actions import unit_is_free
-from wattqueue.policy.domain_power import DomainPower, domain_power
+from wattqueue.policy.domain_power import DomainPower, domain_power, sampled_w
 from wattqueue.policy.state_view import Floats, Ints, StateView, read_only
 
 UNIT_STATE_NAMES = ("on", "stopping", "off", "booting", "down", "draining")
@@ -101,9 +100,7 @@ class View(StateView):
             return read_only(self.limits.power_w)
         if not len(self._own.measured.sample_uw):
             raise PolicyError("nothing measures the power of its units", where=self.machine.name)
-        found = np.empty(self.machine.domains)
-        read_domains(self._own, self.machine.domain_of_unit, found)
-        return found
+        return sampled_w(self)
 
     @property
     def domain_power(self) -> DomainPower | None:
@@ -163,8 +160,3 @@ class View(StateView):
     def unit_is_free(self, unit: int) -> bool:
         """Return whether a unit is powered, up and without a job."""
         return unit_is_free(self._own, unit)
-
-
-def own_kernel(view: View) -> state.KernelView:
-    """Return the driver's own arrays: for code of a driver that calls kernels, which write to them."""
-    return view._own  # noqa: SLF001 - private to parts
