@@ -24,7 +24,7 @@ Model = TypeVar("Model")
 Place = tuple[int | str, ...]
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 """Kinds of the finding that a key is unknown, in a class and in a dataclass."""
-WORDS = {
+REQUIREMENTS = {
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "must be a whole number"),
     **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
@@ -105,7 +105,7 @@ def first_finding(error: ValidationError, known: Callable[[Place], Sequence[str]
 
 def in_words(finding: ErrorDetails) -> str:
     """Return what a finding asks of a value, in plain words."""
-    if finding["type"] in WORDS:
-        return WORDS[finding["type"]].format(**finding.get("ctx", {}))
+    if finding["type"] in REQUIREMENTS:
+        return REQUIREMENTS[finding["type"]].format(**finding.get("ctx", {}))
     problem = finding["msg"].removeprefix("Value error, ")
     return problem[:1].lower() + problem[1:]

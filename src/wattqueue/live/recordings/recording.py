@@ -193,7 +193,7 @@ def _context_data(context: PartContext) -> dict[str, Any]:
 
 
 def context_of(data: dict[str, Any]) -> PartContext:
-    """Return a recorded moment."""
+    """Return what parts were shown in a recorded round."""
     states = np.repeat([state for state, _ in data["states"]], [count for _, count in data["states"]])
     limits = made(DomainLimits, data["limits"]) if "limits" in data else None
     readings = made(DomainReadings, data["readings"]) if "readings" in data else None
@@ -214,8 +214,8 @@ def inputs_of(data: dict[str, Any], last: PolicySnapshot | None) -> DecisionInpu
             view = at_time(last, now_s)
         else:
             raise KeyError("view")
-        moment = context_of(data["moment"]) if "moment" in data else None
-        return DecisionInputs(view, moment, {int(row): most for row, most in data.get("ranges", {}).items()})
+        context = context_of(data["moment"]) if "moment" in data else None
+        return DecisionInputs(view, context, {int(row): most for row, most in data.get("ranges", {}).items()})
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(f"is no recorded view: {error!r}"[:200], where="recording") from error
 
