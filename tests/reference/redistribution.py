@@ -90,5 +90,5 @@ def reset_begun(cap: Sequence[float], begins: Sequence[bool], even_w: float, spa
 
 
 def whole(watts: float) -> int:
-    """Whole microwatts of a cap; one that stands a thousandth of one below them in float64 has them."""
-    return math.floor(Fraction(watts) * MICRO + ROUNDING)
+    """Microwatts of a cap, rounded up; one that stands a thousandth of one above whole ones in float64 has these."""
+    return math.ceil(Fraction(watts) * MICRO - ROUNDING)

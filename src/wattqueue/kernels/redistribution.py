@@ -142,13 +142,13 @@ def give_shares(sockets: Sockets, level: int) -> None:
 
 @kernel
 def sum_uw(caps_w: Array) -> int:
-    """Return the whole microwatts of each cap, summed.
+    """Return the sum of the caps in microwatts, each rounded up: what is compared with a budget is never too small.
 
-    Caps that are whole microwatts stand in float64: a thousandth more keeps one that is rounded down what it is.
+    Caps that are whole microwatts stand in float64: a thousandth less keeps one that is a little above what it is.
     """
     total = as_int64(0)
     for i in range(len(caps_w)):
-        total += math.floor(caps_w[i] * codes.MICRO + ROUNDING_UW)
+        total += math.ceil(caps_w[i] * codes.MICRO - ROUNDING_UW)
     return total
 
 
