@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 import wattqueue as wq
 from tests.api.conftest import Line
-from wattqueue.api.power_svg import coarse, ticks
 from wattqueue.errors import OutputError
 
 WATTS: dict[str, Any] = {"nodes": 8, "node_watts": "95:190.7"}
@@ -91,12 +90,15 @@ def test_a_part_made_here(trace: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_in_a_notebook(run: wq.RunResult) -> None:
+    pytest.importorskip("matplotlib")
     html = run._repr_html_()
     svg = ET.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])  # noqa: S314  our own
     assert svg.attrib["role"] == "img"
     assert "never exceeded" in svg.attrib["aria-label"]
     assert "<script" not in html
-    assert "http" not in html
+    assert "<style" not in html  # its rules would reach the whole page
+    assert re.findall(r'(?:href|src)="(?!#)', html) == []
+    assert not re.search(r"(fill|stroke): #(1b2430|566171|ffffff)", html)  # these are the theme's
     assert "Utilization" in html
     assert "jobs on 8-nodes: easy, oracle-mean, cap 80%" in repr(run)
 
@@ -107,23 +109,11 @@ def test_a_run_without_watts_has_no_power_picture(trace: Path) -> None:
     assert "Utilization" in html
 
 
-def test_coarse_columns_keep_mean_and_peak() -> None:
-    rng = np.random.default_rng(1)
-    time = np.cumsum(rng.uniform(1, 20, 5_000)) - 1.0
-    time[0] = 0.0
-    power = rng.uniform(0, 100, 5_000)
-    end = float(time[-1] + 10)
-    edge, found = coarse({"time_s": time, "power_mean_w": power, "power_max_w": power, "power_min_w": power}, end)
-    assert len(edge) < 500
-    exact = power @ np.diff(np.append(time, end))
-    assert found["power_mean_w"] @ np.diff(edge) == pytest.approx(exact, rel=1e-9)
-    assert found["power_max_w"].max() == power.max()
-    assert found["power_min_w"].min() == power.min()
-
-
-@pytest.mark.parametrize(("last", "found"), [(0.0, [0.0]), (9.6, [0, 2, 4, 6, 8]), (927.0, [0, 200, 400, 600, 800])])
-def test_ticks(last: float, found: list[float]) -> None:
-    assert ticks(last) == pytest.approx(found)
+def test_a_run_in_a_notebook_without_matplotlib(run: wq.RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wattqueue.api.run.find_spec", lambda _: None)
+    html = run._repr_html_()
+    assert "<svg" not in html
+    assert "Utilization" in html
 
 
 def test_pictures(run: wq.RunResult, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """HTML that notebooks show for the documents of results: a sentence, a picture, tables.
 
 Everything is inline and self-contained: no script, no style sheet, no request. Colours are those of the notebook's
-theme (see ``power_svg``). Labels, units and values come from the same functions as the HTML reports, so a figure
+theme (see ``plot.inline``). Labels, units and values come from the same functions as the HTML reports, so a figure
 never reads differently in a notebook.
 
 Styles stand in the elements themselves because notebooks differ in what they let through: JupyterLab keeps a ``style``
@@ -41,6 +41,8 @@ SHOWN = (
     *("cap_overshoot_w", "cap_over_s", "target_overshoot_w", "target_over_s", "mape_percent"),
 )
 """Metrics that are shown at once; a fold holds the others."""
+COLUMNS = 360
+"""Bins of a picture over time: more do not fit the width of a cell, and a notebook stores its outputs as text."""
 QUIET = ("jobs_killed", "jobs_never_ran", "all_wait_s_mean")
 """Metrics that are shown at once only where they say something (``metric_table.says_nothing``)."""
 

@@ -194,13 +194,13 @@ class RunResult:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: heading, sentence, power against the cap, metrics, remarks.
 
-        The picture is left out where neither trace nor machine state watts, as in the report.
+        The picture is left out where neither trace nor machine state watts, as in the report, and without matplotlib.
         """
-        from wattqueue.api.notebook import QUIET, SHOWN, SOFT, document_html, metrics_html
-        from wattqueue.api.power_svg import power_svg
+        from wattqueue.api.notebook import COLUMNS, QUIET, SHOWN, SOFT, document_html, metrics_html
 
         data, metrics = self.data, self.record.metrics
-        picture = power_svg(power.figure(data)) if data.has_watts else ""
+        drawn = data.has_watts and find_spec("matplotlib") is not None
+        picture = plot.inline(power.figure(data, COLUMNS), "power") if drawn else ""
         found = metric_table.rows(metrics)
         zero = {name for name in QUIET if metric_table.says_nothing(name, metrics)}
         main = [row for row in found if row.name in SHOWN and row.name not in zero]

@@ -7,12 +7,14 @@ Power is that of the cap's scope (rule 14 of docs/semantics.md), so that curve a
 from __future__ import annotations
 
 from wattqueue.report import words
-from wattqueue.report.figure import SCOPE_WORDS, Bins, Figure, finite_max, power_axis, span_of_time, time_axis
+from wattqueue.report.figure import BINS, SCOPE_WORDS, Bins, Figure, finite_max, power_axis, span_of_time, time_axis
 from wattqueue.report.run import RunData
 
 
-def figure(run: RunData) -> Figure:
+def figure(run: RunData, most: int = BINS) -> Figure:
     """Return power in the cap's scope over time, with its limit (cap, load targets) and what exceeded that.
+
+    ``most``: Bins at most.
 
     Columns, one row per bin (``figure.Bins``):
         time_s: Begin of the bin, seconds since the first submission.
@@ -25,7 +27,7 @@ def figure(run: RunData) -> Figure:
     year.
     """
     excess, limit = run.excess, run.limit_name
-    bins = Bins.of(excess.time_s, run.first_s, run.last_s)
+    bins = Bins.of(excess.time_s, run.first_s, run.last_s, most)
     columns = {
         "time_s": bins.edge_s[:-1] - run.first_s,
         "power_min_w": run.power.minima(bins.edge_s),

@@ -57,6 +57,10 @@ RC: dict[Any, Any] = {
     "savefig.dpi": 220,
 }
 """Settings of matplotlib while a figure is drawn."""
+CLEAR: dict[Any, Any] = {"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"}
+"""Settings for a figure that has the background of the page on which it stands."""
+OF_THE_PAGE = {INK: 1.0, SOFT: 0.8, RC["axes.edgecolor"]: 0.5, RULE: 0.15}
+"""Colours in whose place a page's text colour stands, and how opaque it is there."""
 
 
 def blank(kind: str) -> Figure:
