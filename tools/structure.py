@@ -12,10 +12,11 @@ import argparse
 import ast
 import io
 import subprocess
+import sys
 import tarfile
 import tempfile
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -166,6 +167,11 @@ def _slots(file: File) -> int:
 
 def imports(file: File, known: frozenset[str], lazy: bool) -> frozenset[str]:
     """Modules of the tree that a file imports when it is loaded; with ``lazy``, all that it names."""
+    return frozenset({_loaded(name, known) for name in imported(file, lazy)} - {"", file.name})
+
+
+def imported(file: File, lazy: bool) -> frozenset[str]:
+    """Names that a file imports when it is loaded, of any module; with ``lazy``, all that it names."""
     found: set[str] = set()
     waiting: list[ast.AST] = [file.tree]
     while waiting:
@@ -176,12 +182,12 @@ def imports(file: File, known: frozenset[str], lazy: bool) -> frozenset[str]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and not lazy:
             continue
         if isinstance(node, ast.Import):
-            found.update(_loaded(a.name, known) for a in node.names)
+            found.update(a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = _base(file, node)
-            found.update(_loaded(f"{base}.{a.name}", known) for a in node.names)
+            found.update(f"{base}.{a.name}" for a in node.names)
         waiting.extend(ast.iter_child_nodes(node))
-    return frozenset(found - {"", file.name})
+    return frozenset(found)
 
 
 def _base(file: File, node: ast.ImportFrom) -> str:
@@ -197,6 +203,29 @@ def _loaded(name: str, known: frozenset[str]) -> str:
     while name and name not in known:
         name = name.rpartition(".")[0]
     return name
+
+
+def closure(files: tuple[File, ...], names: Iterable[str]) -> tuple[tuple[File, ...], frozenset[str]]:
+    """Files that are loaded where some modules are, and the names of packages of others that they import then.
+
+    Packages of the standard library are left out.
+    """
+    by_name = {file.name: file for file in files}
+    known, waiting = frozenset(by_name), list(names)
+    found: dict[str, File] = {}
+    others: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found[name] = file = by_name[name]
+        loaded = imports(file, known, lazy=False)
+        # a module's packages are loaded before it
+        parents = {part.rpartition(".")[0] for part in (name, *loaded)} & known
+        waiting += loaded | parents
+        others |= {one.partition(".")[0] for one in imported(file, lazy=False)}
+    tops = {name.partition(".")[0] for name in known}
+    return tuple(found.values()), frozenset(others - tops - sys.stdlib_module_names)
 
 
 def circles(files: tuple[File, ...], lazy: bool) -> list[frozenset[str]]:

@@ -12,7 +12,7 @@ NO_PARTS = {
     "cli._app": "a verb's module may have verbs of its own",
     "cli._ascii": "a stream that was replaced may not be reconfigurable",
     "formats.read": "a file of the user's may have no FORMAT",
-    "live.state.memory": "an error of the database may have no cause",
+    "store.failures": "an error of the database may have no cause",
     "live.telemetry.base": "a source of telemetry may have nothing to close",
     "live.telemetry.pm_counters": "an error in a value has no text of the operating system",
     "model.codec": "a column may be a table, which takes its own rows",

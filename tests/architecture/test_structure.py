@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from tools.packages import ROOT
-from tools.structure import Structure, circles, files_in, structure_of
+from tools.structure import Structure, circles, closure, files_in, structure_of
 
 BOUNDS = {
     "largest_module": 498,
@@ -25,6 +25,16 @@ BOUNDS = {
 def test_no_figure_is_above_its_bound() -> None:
     figures = asdict(structure_of(files_in(ROOT / "src")))
     assert {name: figures[name] for name, bound in BOUNDS.items() if figures[name] > bound} == {}
+
+
+RELEASES = ("wattqueue.live.release", "wattqueue.live.slurm.cluster")
+"""What releases jobs while the controller is away: it has to work where everything else fails."""
+
+
+def test_what_releases_jobs_needs_little() -> None:
+    files, others = closure(files_in(ROOT / "src"), RELEASES)
+    assert others == set()
+    assert sum(len(file.code_lines) for file in files) <= 3_350
 
 
 @pytest.fixture
@@ -77,6 +87,16 @@ def test_figures_of_a_tree_counted_by_hand(sources: Path) -> None:
         live_modules=3,
         numbered_slots=1,
     )
+
+
+def test_what_is_loaded_with_a_module(sources: Path) -> None:
+    (sources / "wattqueue/live/deep/__init__.py").write_text("import numpy.typing\n")
+    (sources / "wattqueue/live/deep/fourth.py").write_text("import json\nfrom wattqueue.live.second import x\n")
+    files, others = closure(files_in(sources), ["wattqueue.live.deep.fourth"])
+    # with its packages, of which the first imports one more module
+    names = {"", ".live", ".live.first", ".live.second", ".live.third", ".live.deep", ".live.deep.fourth"}
+    assert {file.name for file in files} == {f"wattqueue{name}" for name in names}
+    assert others == {"numpy"}
 
 
 def test_circles_are_named(sources: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattqueue.live.cluster import (
+    FOREIGN,
     NO_CONSTRAINTS,
     UNANSWERED,
     ChangeJob,
@@ -40,7 +41,6 @@ from wattqueue.live.cluster import (
     Write,
     apply_each,
 )
-from wattqueue.live.parking import FOREIGN
 
 DRAIN_REASON = "wattqueue: load target"
 HELD_BY: dict[str, HeldBy] = {

@@ -62,7 +62,7 @@ from wattqueue.live.slurm.connect import commands_for, connect
 from wattqueue.live.stages import plan_with
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state, upgrade_state
-from wattqueue.live.state.memory import ControllerState, cause
+from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
@@ -75,6 +75,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy
+from wattqueue.store.failures import cause
 
 
 def sources_of(config: LiveConfig) -> list[TelemetrySource]:

@@ -35,6 +35,12 @@ HeldBy = Literal["", "user", "operator", "manager", "failed"]
 """Who holds a pending job: nobody, its user, an operator (the controller is one), or the resource manager itself.
 ``failed``: the manager, because its launch failed on a node; it waits for a person, who looks at that node first."""
 Power = Literal["on", "off", "booting", "stopping"]
+USER_HELD = "wattqueue:user-held"
+"""What job_submit.lua adds to the AdminComment of a job that its user submitted held (``sbatch -H``)."""
+NEEDS_CONTROLLER = "wattqueue:needs-controller"
+"""... of a job that fits the budget at a lower frequency only: never released without the controller."""
+FOREIGN = "somebody else drained it"
+"""Beginning of a driver's error for a drain that is not this controller's any more."""
 POOL = "watts"
 """Target of writes of the pool, in the audit log."""
 LIMIT_STEP_S = 60.0
@@ -150,6 +156,15 @@ class Details(NamedTuple):
     """1 for a plain job, more for one of several components."""
     throttle: int
     """Tasks of its array that may run at once; 0 for all."""
+
+
+def user_holds(row: Job, details: Details) -> bool:
+    """Whether job_submit.lua marked the job as held by its user, and nobody else has held it since.
+
+    The controller holds as an operator, so a job whose user released it and that the controller adopted is not taken
+    for the user's again.
+    """
+    return row.held_by == "user" and USER_HELD in details.mark
 
 
 class Node(NamedTuple):

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.live.planner import RoundState, StageFunction
-from wattqueue.live.state.memory import cause
+from wattqueue.store.failures import cause
 
 Place = Literal["observed", "classified", "learned", "decide", "decided", "planned", "writes", "written", "report"]
 """Where stages are inserted: when the snapshot is there, jobs have their stages, ended jobs were learned from; before

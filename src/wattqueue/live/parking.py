@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 from wattqueue.kernels import codes
 from wattqueue.live.apply import WriteResult
-from wattqueue.live.cluster import ContinueJob, Job, JobKey, Node, SetDrain, Snapshot
+from wattqueue.live.cluster import FOREIGN, ContinueJob, Job, JobKey, Node, SetDrain, Snapshot
 from wattqueue.live.goal import JobGoal, NodeGoal
 from wattqueue.live.state.memory import ControllerState, ParkedJob
 from wattqueue.live.table import LiveJobs, Stage
@@ -46,8 +46,6 @@ from wattqueue.policy.capabilities import EVENT_BITS
 from wattqueue.policy.round import Round
 
 WHY = "a control of the policy"
-FOREIGN = "somebody else drained it"
-"""Beginning of a driver's error for a drain that is not this controller's any more."""
 
 
 @dataclass

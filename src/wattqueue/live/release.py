@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.live.cluster import (
+    NEEDS_CONTROLLER,
     Cluster,
     ContinueJob,
     Details,
@@ -52,12 +53,12 @@ from wattqueue.live.cluster import (
     Snapshot,
     Write,
     apply_each,
+    user_holds,
 )
 from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.files.reading import home_of
 from wattqueue.live.files.status import read_beat
 from wattqueue.live.files.withheld import compared
-from wattqueue.live.table import NEEDS_CONTROLLER, user_holds
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on
     from wattqueue.live.restore import Restorer

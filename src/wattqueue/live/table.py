@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.live.cluster import Details, Job, JobKey
+from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.watts.tracking import CountedPower
 from wattqueue.live.world import NO_LIMIT_S, key_order
@@ -39,10 +39,6 @@ from wattqueue.model.known_jobs import KnownJobs
 Slots = NDArray[np.int64]
 """Slots of jobs, (n,)."""
 Objects = NDArray[Any]
-USER_HELD = "wattqueue:user-held"
-"""What job_submit.lua adds to the AdminComment of a job that its user submitted held (``sbatch -H``)."""
-NEEDS_CONTROLLER = "wattqueue:needs-controller"
-"""... of a job that fits the budget at a lower frequency only: never released without the controller."""
 Place = tuple[float, int, int]
 """Position of a job among those of equal priority: first submission, job id, array task (semantics, rule 5)."""
 
@@ -424,15 +420,6 @@ _PENDING = np.isin(np.arange(len(Stage)), list(PENDING))
 def _column(length: int, kind: Any) -> NDArray[Any]:
     """Return an empty column."""
     return np.full(length, None, object) if kind is np.object_ else np.zeros(length, kind)
-
-
-def user_holds(row: Job, details: Details) -> bool:
-    """Whether job_submit.lua marked the job as held by its user, and nobody else has held it since.
-
-    The controller holds as an operator, so a job whose user released it and that the controller adopted is not taken
-    for the user's again.
-    """
-    return row.held_by == "user" and USER_HELD in details.mark
 
 
 def _apart(old: Sequence[Job], new: Sequence[Job]) -> tuple[dict[int, Job], dict[int, Job]]:

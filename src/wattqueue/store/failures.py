@@ -1,4 +1,4 @@
-"""Say what to do about an error of a database or of the operating system, by its code.
+"""Say what an error of a database was, and what to do about one of it or of the operating system, by its code.
 
 A hint that does not fit sends its reader the wrong way: free space has nothing to do with a missing column.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 SPACE = "check free space"
 PERMISSIONS = "check permissions"
@@ -68,6 +68,11 @@ _BY_MARIADB = {
     1213: BUSY,
 }
 _BY_STATE_WHOLE = {"42501": PERMISSIONS, "53300": "the server has too many connections: try again", "55P03": BUSY}
+
+
+def cause(error: SQLAlchemyError) -> str:
+    """Return what the database itself reported, in one line and without the statement."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())[:200]
 
 
 def hint_of(error: BaseException) -> str:

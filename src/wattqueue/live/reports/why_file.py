@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.cluster import Job
+from wattqueue.live.cluster import USER_HELD, Job
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.never_starts import BY_SLURM, is_impossible
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.why import WHY, Record
-from wattqueue.live.table import OPEN_STAGES, USER_HELD, Owner, Stage
+from wattqueue.live.table import OPEN_STAGES, Owner, Stage
 from wattqueue.live.world import Layout
 from wattqueue.parts.contracts import Entries
 from wattqueue.policy.build import queue_order

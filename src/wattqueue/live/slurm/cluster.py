@@ -18,6 +18,7 @@ from typing import Protocol
 from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import (
+    FOREIGN,
     ChangeJob,
     Finding,
     JobKey,
@@ -29,7 +30,6 @@ from wattqueue.live.cluster import (
     Write,
     apply_each,
 )
-from wattqueue.live.parking import FOREIGN
 from wattqueue.live.slurm.commands import JOB, LICENCE, Slurm, SlurmError, must
 from wattqueue.live.slurm.observe import SUBMITTED, Observer
 from wattqueue.live.slurm.writes import DRAIN_REASON, commands_of, shape

@@ -13,19 +13,11 @@ a job.
 
 from __future__ import annotations
 
-from wattqueue.live.cluster import Details, Job
+from wattqueue.live.cluster import NEEDS_CONTROLLER, USER_HELD, Details, Job, user_holds
 from wattqueue.live.components import orphans
 from wattqueue.live.planner import Planner, RoundState, stage
 from wattqueue.live.requests import JobRequest
-from wattqueue.live.table import (
-    ACTIVE_STAGES,
-    NEEDS_CONTROLLER,
-    OPEN_STAGES,
-    USER_HELD,
-    Owner,
-    Stage,
-    user_holds,
-)
+from wattqueue.live.table import ACTIVE_STAGES, OPEN_STAGES, Owner, Stage
 
 BLOCKED_S = 1.0
 """A released job is taken back after so long where the resource manager states what else keeps it from starting."""

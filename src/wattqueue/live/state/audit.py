@@ -35,8 +35,8 @@ from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.apply import TOGETHER
 from wattqueue.live.cluster import Write
 from wattqueue.live.state.database import AUDIT, AUDIT_BEGIN, open_state
-from wattqueue.live.state.memory import cause
 from wattqueue.model.bounds import is_whole
+from wattqueue.store.failures import cause
 
 START = "0" * 64
 """What the first row names as the hash of the row before it."""

@@ -38,6 +38,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.state.database import DRAINED, LEDGER, MARKS, ORIGIN, PARKED, PLACED, REFUSED
+from wattqueue.store.failures import cause
 
 
 class ReleasedJob(NamedTuple):
@@ -111,7 +112,7 @@ class ControllerState:
     origin: dict[JobKey, float] = field(default_factory=dict)
     """First submission of requeued jobs."""
     marks: dict[JobKey, frozenset[str]] = field(default_factory=dict)
-    """What job_submit.lua or the controller noted about a job (``sorting.USER_HELD``, ``planner.REWRITTEN``)."""
+    """What job_submit.lua or the controller noted about a job (``cluster.USER_HELD``, ``licences.REWRITTEN``)."""
     parked: dict[JobKey, ParkedJob] = field(default_factory=dict)
     """Jobs that the controller stopped, until they are seen running again or are gone."""
     drained: dict[str, float] = field(default_factory=dict)
@@ -300,11 +301,6 @@ class ControllerState:
             connection.execute(insert(ORIGIN).values(values | {"first_s": self.origin[key]}))
         if key in self.marks:
             connection.execute(insert(MARKS).values(values | {"marks": ",".join(sorted(self.marks[key]))}))
-
-
-def cause(error: SQLAlchemyError) -> str:
-    """Return what the database itself reported, in one line and without the statement."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())[:200]
 
 
 def _mine(table: Table, key: JobKey) -> ColumnElement[bool]:
