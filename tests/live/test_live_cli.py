@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import MACHINE
-from tests.program import IMPORTED_FROM
+from tests.program import wattqueue
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
@@ -44,12 +43,6 @@ def write(folder: Path, text: str = PLAIN) -> Path:
 
 def make_slurm() -> FakeSlurm:
     return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
-
-
-def wattqueue(*arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(IMPORTED_FROM)}
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
 
 
 def test_the_default_writes_nothing(tmp_path: Path) -> None:

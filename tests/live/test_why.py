@@ -6,7 +6,6 @@ import base64
 import json
 import struct
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import MACHINE, Site, as_operator, cap_text
 from tests.live.slurmlab import USER, real, wait_for
 from tests.live.test_parking import Place
-from tests.program import IMPORTED_FROM
+from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, ReleaseJob
 from wattqueue.live.features.consent import CONSENT
@@ -216,10 +215,7 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "run/why.json").write_text(json.dumps({"time_s": 1, "jobs": {"7_1": ["failed"], "7_2": ["user"]}}))
 
     def why(job: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "live", "why", job]
-        argv += ["--config", str(tmp_path / "live.toml")]
-        env = {"PYTHONPATH": str(IMPORTED_FROM), "PATH": "/usr/bin:/bin"}
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+        return wattqueue("live", "why", job, "--config", tmp_path / "live.toml")
 
     assert [line.partition(":")[0] for line in why("7").stdout.splitlines()] == ["job 7_1", "job 7_2"]
     assert why("7_1").returncode == 0

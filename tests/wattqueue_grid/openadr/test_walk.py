@@ -14,6 +14,7 @@ import pytest
 
 from tests.live.procs import MARKER, end_all
 from tests.live.slurmlab import free_ports, wait_for
+from tests.program import wattqueue
 from tests.wattqueue_grid.openadr.grid import SECRET, VTN, Grid, limit, soon
 from wattqueue.formats.load_target import read_load_targets
 from wattqueue.formats.series import read_steps
@@ -67,8 +68,7 @@ def config(folder: Path, url: str, **more: str) -> Path:
 
 
 def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [*VERB, *arguments, "-c", str(folder / "live.toml")]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
+    return wattqueue("openadr", *arguments, "-c", folder / "live.toml", cwd=folder)
 
 
 @pytest.mark.parametrize(
