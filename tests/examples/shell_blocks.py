@@ -1,4 +1,7 @@
-"""Shell blocks of a page, run from top to bottom in one folder: what a reader who follows the page types."""
+"""Shell blocks of a page, run from top to bottom in one folder: what a reader who follows the page types.
+
+Commands of the program run in this process where they need no shell: to start one takes longer than most of them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
+
+from tests.program import wattqueue
 
 BLOCK = re.compile(r"^```bash\n(?P<code>.*?)^```$(?:\n+```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+PROGRAM = re.compile(r"wattqueue( [\w.,:%=+/-]+)+")
+"""A line that is one command of the program, of words in which a shell changes nothing."""
+DOCUMENT = re.compile(r"<<'(\w+)'$")
 
 
 class Block(NamedTuple):
@@ -26,8 +35,28 @@ def blocks_of(page: Path) -> list[Block]:
     return [Block(found["code"], found["shown"] or "") for found in BLOCK.finditer(text)]
 
 
+def commands_of(code: str) -> Iterator[str]:
+    """Each line of a block that is a command of the program, and the lines between them as they stand."""
+    lines: list[str] = []
+    end = ""
+    for line in code.splitlines():
+        if end or not PROGRAM.fullmatch(line):
+            lines.append(line)
+            found = DOCUMENT.search(line)
+            end = found[1] if found else "" if line == end else end
+            continue
+        if lines:
+            yield "\n".join(lines)
+        lines = []
+        yield line
+    if lines:
+        yield "\n".join(lines)
+
+
 def follow(page: Path, folder: Path, env: Mapping[str, str] | None = None) -> list[str]:
     """Run all blocks of a page in ``folder/work``; returns what each printed.
+
+    With variables of their own (``env``) all commands run in processes of their own.
 
     Raises: AssertionError where a block fails, or does not print what the page shows.
     """
@@ -40,16 +69,23 @@ def follow(page: Path, folder: Path, env: Mapping[str, str] | None = None) -> li
     work.mkdir()
     own = {**os.environ, "COLUMNS": "80", **(env or {})}
     own["PATH"] = f"{programs}:{own['PATH']}"
-    return [run(block, work, own) for block in blocks_of(page)]
+    with mock.patch.dict(os.environ, own):
+        return [run(block, work, within=env is None) for block in blocks_of(page)]
 
 
-def run(block: Block, work: Path, env: Mapping[str, str]) -> str:
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.code], cwd=work, capture_output=True, text=True, check=False, env=env
-    )
-    assert done.returncode == 0, f"{block.code}\n{done.stdout}\n{done.stderr}"
-    assert missing(block.shown, done.stdout) == [], f"{block.code} prints\n{done.stdout}"
-    return done.stdout
+def run(block: Block, work: Path, *, within: bool) -> str:
+    """Run a block, ``within`` this process where that is possible; returns what it printed."""
+    printed = ""
+    for code in commands_of(block.code) if within else [block.code]:
+        if within and PROGRAM.fullmatch(code):
+            done = wattqueue(*code.split()[1:], cwd=work)
+        else:
+            shell = ["bash", "-euo", "pipefail", "-c", code]
+            done = subprocess.run(shell, cwd=work, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+        printed += done.stdout
+    assert missing(block.shown, printed) == [], f"{block.code} prints\n{printed}"
+    return printed
 
 
 def missing(shown: str, printed: str) -> list[str]:

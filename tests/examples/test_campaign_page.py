@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.program import wattqueue
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "campaign.md"
 
@@ -21,8 +21,7 @@ def block(kind: str) -> str:
 @pytest.mark.compiled
 def test_the_page_is_true(tmp_path: Path) -> None:
     (tmp_path / "caps.toml").write_text(block("toml"))
-    call = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "campaign", "caps.toml"]
-    done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
+    done = wattqueue("campaign", "caps.toml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert lines(done.stdout) == lines(block("text"))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import contextlib
+import runpy
 from pathlib import Path
 
 import pytest
+
+from tests.program import Stream
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
@@ -14,12 +16,11 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 @pytest.mark.compiled
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
-    assert done.stdout == example.with_suffix(".out").read_text(encoding="utf-8")
+    out, err = Stream(), Stream()
+    with contextlib.chdir(tmp_path), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        runpy.run_path(str(example), run_name="__main__")
+    assert err.text() == ""
+    assert out.text() == example.with_suffix(".out").read_text(encoding="utf-8")
 
 
 def test_there_are_examples() -> None:

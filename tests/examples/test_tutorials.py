@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.shell_blocks import blocks_of, follow, missing
+from tests.examples.shell_blocks import blocks_of, commands_of, follow, missing
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 ELSEWHERE = {"index", "observe"}
@@ -25,3 +25,10 @@ def test_what_a_page_shows_and_nobody_prints_is_found() -> None:
     assert missing("one line\n...\nthree lines\n", printed) == []
     assert missing("two lines\none line\n", printed) == ["one line"]
     assert missing("a line\n", printed) == ["a line"]
+
+
+def test_only_commands_that_need_no_shell_leave_it() -> None:
+    between = "cat > a.toml <<'END'\nwattqueue check a.py\nEND\nwattqueue check b.py || true"
+    assert list(commands_of(f"wattqueue check c.py\n{between}\nwattqueue check d.py\n")) == [
+        *("wattqueue check c.py", between, "wattqueue check d.py")
+    ]
