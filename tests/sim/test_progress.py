@@ -189,7 +189,7 @@ def test_the_reason_is_that_of_the_highest_limit_to_come() -> None:
 
 
 def test_an_adaptive_margin_may_come_down() -> None:
-    ledger = {"part": "adaptive", "begin": 9.0, "own": 1.0, "common": 0.0}
+    ledger = {"part": "adaptive", "begin": 9.0, "own": 1.0, "common": 0.0, "window_days": 1.0}
     assert reasons([(0.0, 2, 10.0)], max_w=200.0, ledger=ledger) != [Reason.LEDGER]
 
 
