@@ -89,7 +89,7 @@ format: $(VENV)/.dev ## Bring the code into the formatter's shape
 docs: $(VENV)/.dev ## The user guide and API reference, in docs/_build/html
 	@$(SPHINX) docs docs/_build/html
 
-check-docs: $(VENV)/.dev # The same without pages of highlighted sources: half of the time
+check-docs: $(VENV)/.dev # The same without pages of highlighted sources and the tree of pages in each page
 	@$(SPHINX) -t check docs docs/_build/check
 
 LOCK = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
