@@ -102,6 +102,7 @@ lock: $(VENV)/.dev ## Renew both lock files (with the oldest Python supported: D
 warm: $(VENV)/.dev # Every worker of the tests would compile these kernels otherwise
 	@$(BIN)/python -m wattqueue.sim.warm
 	@$(BIN)/python -m wattqueue.sim.warm decisions
+	@$(BIN)/python -m tests.warm
 
 system:
 	@tools/system-packages.sh
