@@ -47,8 +47,8 @@ def signals_heard() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
-FIRST = ("slurm", "arena")
-"""Groups that mostly wait: they begin at once, and others work meanwhile."""
+FIRST = ("slurm", "slurm-2", "arena")
+"""Groups that mostly wait, each for a Slurm of its own: they begin at once, and others work meanwhile."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -55,7 +55,10 @@ OPERATOR = "daemon"
 
 
 def real(test: F) -> F:
-    """A test in a real Slurm; all such tests run in one worker, one after another."""
+    """A test in a real Slurm, one after another on one worker.
+
+    Files of the group ``slurm-2`` run beside, in another Slurm on another worker: each half takes as long.
+    """
     return cast(F, pytest.mark.slurm(pytest.mark.compiled(pytest.mark.xdist_group("slurm")(test))))
 
 

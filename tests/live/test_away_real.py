@@ -13,7 +13,7 @@ from tests.live.releases import COMMANDS
 from tests.live.site import TOTAL_W, Site, cap_text
 from tests.live.slurmlab import wait_for
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 
 
 def goes_away(site: Site) -> None:

@@ -24,7 +24,7 @@ from tests.live.site import kept_rights, warm_kernels
 from tests.live.slurmlab import OPERATOR, Done, SlurmLab, wait_for
 from tests.program import IMPORTED_FROM
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 MACHINE = """
 name = "cluster"
 [[partitions]]

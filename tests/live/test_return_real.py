@@ -14,7 +14,7 @@ from tests.live.slurmlab import wait_for
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.guard import without_watts
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 
 
 @contextlib.contextmanager

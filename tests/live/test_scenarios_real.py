@@ -13,7 +13,7 @@ import pytest
 from tests.live.site import TOTAL_W, Site, as_operator, cap_text, eamc_machine
 from tests.live.slurmlab import PATIENCE_S, USER, SlurmLab, wait_for
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 
 
 def fill(lab: SlurmLab, count: int, seed: int) -> list[str]:

@@ -17,7 +17,7 @@ from wattqueue.live.config import load_config
 from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.install import LUA, install
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 MACHINE = """
 name = "lab"
 [[partitions]]

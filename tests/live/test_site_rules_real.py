@@ -20,7 +20,7 @@ from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.table import Stage
 from wattqueue.model.signals import Cap
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 NET_W, TOTAL_W = 200, 4000
 CONF = (
     f"Licenses=watts:{TOTAL_W},matlab:2", "AccountingStorageEnforce=associations,limits,qos",

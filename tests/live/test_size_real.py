@@ -23,7 +23,7 @@ from wattqueue.live.slurm.commands import CommandResult, Commands, SlurmError
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.model.signals import Cap
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 Record = Callable[[str, object], None]
 TICKS = os.sysconf("SC_CLK_TCK")
 
