@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,30 +51,42 @@ def signals_heard() -> Iterator[None]:
 
 FIRST = ("slurm", "slurm-2", "arena")
 """Groups that mostly wait, each for a Slurm of its own: they begin at once, and others work meanwhile."""
+READ_ALL = "tests/architecture"
+"""A folder whose tests read all sources, which one process keeps."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the groups of ``--dist loadgroup`` on every worker alike: what takes long begins early.
 
-    Tests that share a fixture of their module share a worker, so that it is made once. A name that holds an address of
-    memory differs on each worker, which would end the run there, and only there.
+    Tests that share a fixture or a kept result of their module share a worker, so that it is made once. A name that
+    holds an address of memory differs on each worker, which would end the run there, and only there.
     """
     if addressed := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"tests are named by addresses of memory: {', '.join(addressed)}")
     if not hasattr(config, "workerinput"):
         return
     for item in items:
-        if item.get_closest_marker("xdist_group") is None and _shares(item):
-            item.add_marker(pytest.mark.xdist_group(item.location[0]))
+        if item.get_closest_marker("xdist_group") is None and (group := _group(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=_rank)
 
 
-def _shares(item: pytest.Item) -> bool:
-    """Whether a test uses a fixture that its own module makes once."""
+def _group(item: pytest.Item) -> str | None:
+    """The group of a test that shares something with others: its folder or its file."""
     assert isinstance(item, pytest.Function)
+    if item.location[0].startswith(READ_ALL):
+        return READ_ALL
     known = item._fixtureinfo.name2fixturedefs
-    return any(d.scope == "module" and d.baseid == item.location[0] for found in known.values() for d in found)
+    fixtures = any(d.scope == "module" and d.baseid == item.location[0] for found in known.values() for d in found)
+    return item.location[0] if fixtures or _keeps(item.module) else None
+
+
+@cache
+def _keeps(module: ModuleType) -> bool:
+    """Whether a module of tests has a function that keeps its results."""
+    mine = (found for found in vars(module).values() if getattr(found, "__module__", None) == module.__name__)
+    return any(hasattr(found, "cache_parameters") for found in mine)
 
 
 def _rank(item: pytest.Item) -> int:
