@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -47,6 +48,12 @@ def signals_heard() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected, half a million objects, out of each collection of garbage: a tenth of the
+    time of quick tests went there."""
+    gc.freeze()
 
 
 FIRST = ("slurm", "slurm-2", "arena")
