@@ -212,7 +212,8 @@ def test_old_rows_are_removed_and_the_chain_of_the_rest_holds(tmp_path: Path, ke
     assert verify(engine, key, head).broken > 0
 
 
-@pytest.mark.parametrize("batch", [1, 100])
+# Without a kernel: one of the two in the coverage run, too.
+@pytest.mark.parametrize("batch", [1, pytest.param(100, marks=pytest.mark.compiled)])
 def test_verifying_beside_a_working_controller_finds_no_change(tmp_path: Path, batch: int) -> None:
     """Rows and head are read at two moments, and a controller writes both, and removes old rows, all the time."""
     path, head = tmp_path / "a.db", tmp_path / "head"

@@ -124,6 +124,7 @@ def test_in_many_worlds(name: str) -> None:
     assert sum(words is not None for words in found.values()) >= 20
 
 
+@pytest.mark.compiled  # up to fourteen worlds a row, of which the test above runs the first
 @pytest.mark.parametrize("name", ["easy", "fcfs", "conservative", "easy+pc-chance-1", "easy-sjbf", "dr-easy-ahead"])
 def test_the_oracle_finds_a_pass_without_the_rule(name: str) -> None:
     assert any(broken(name, seed, rule=False) for seed in range(14))
