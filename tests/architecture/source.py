@@ -80,6 +80,12 @@ class Module:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    """The tree of a file of tests, parsed once for all that look at it."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
 def modules() -> tuple[Module, ...]:
     """Every file of all packages."""
     return modules_in(ROOT, packages())

@@ -10,6 +10,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from tests.architecture.source import tree_of
 from tools.packages import ROOT
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -17,11 +18,6 @@ EXPECT = ("pytest.raises", "pytest.warns", "pytest.fail", "np.testing.assert_", 
 """Calls that fail a test; scikit-learn hands each of its own checks to a test as a function that raises."""
 RAISE_THEMSELVES = ("wattqueue.checks", "hypothesis.stateful")
 """Packages whose functions exist to raise an error where something is wrong."""
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 @cache

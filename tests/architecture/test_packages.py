@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.architecture import test_house, test_language
-from tests.architecture.source import RULES, modules, modules_in
+from tests.architecture.source import RULES, modules, modules_in, tree_of
 from tools.packages import CORE, ROOT, packages
 
 PLANTED = {
@@ -79,15 +79,15 @@ WHOLE = {"architecture", "bench", "fuzz", "package", "tools"}
 def test_tests_of_the_core_import_no_other_package() -> None:
     """``make test-core`` runs them where the other packages cannot be imported."""
     others = packages()[1:]
+    own = re.compile(rf"({'|'.join(others)}|tests\.({'|'.join([*others, *WHOLE])}))\b")
     wrong = []
     for path in (ROOT / "tests").rglob("*.py"):
         folder = path.relative_to(ROOT / "tests").parts[0]
         if folder in WHOLE or folder in others:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            own = re.compile(rf"({'|'.join(others)}|tests\.({'|'.join([*others, *WHOLE])}))\b")
             wrong += [f"{path.relative_to(ROOT)} imports {name}" for name in names if own.match(name)]
     assert not wrong
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from functools import cache
 
 import pytest
 
-from tests.architecture.source import modules
+from tests.architecture.source import modules, tree_of
 from tools.packages import ROOT
 
 REFERENCE = ROOT / "tests" / "reference"
@@ -265,7 +265,7 @@ def twins() -> frozenset[str]:
     """Functions of tests/reference as ``module.name``, methods as ``module.Class.name``."""
     found = set()
     for path in REFERENCE.glob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.FunctionDef):
                 found.add(f"{path.stem}.{node.name}")
             elif isinstance(node, ast.ClassDef):
@@ -278,7 +278,7 @@ def used_references() -> frozenset[str]:
     """Modules of tests/reference that tests import."""
     found = set()
     for path in (ROOT / "tests").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.reference."):
                 found.add((node.module or "").rpartition(".")[2])
             elif isinstance(node, ast.ImportFrom) and node.module == "tests.reference":
