@@ -33,8 +33,9 @@ def excluded(root: Path = ROOT) -> list[Place]:
 
 def find(root: Path, entry: dict[str, object]) -> Place:
     """Return the place that an entry of a list means. Raises: SystemExit if the source has it no more."""
+    keys = [key for key in ("scope", "text", "before", "after", "column") if key in entry]
     for place in places_of(root, str(entry["file"])):
-        if all(getattr(place, key) == entry[key] for key in ("scope", "text", "before", "after")):
+        if all(getattr(place, key) == entry[key] for key in keys):
             return place
     sys.exit(f"mutation: no such place any more: {entry}")
 

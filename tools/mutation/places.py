@@ -65,6 +65,8 @@ class Place:
     start: int
     """Offsets in bytes."""
     end: int
+    column: int
+    """Offset in bytes within ``text``: tells two places of a line apart."""
 
     def applied(self, source: bytes) -> bytes:
         """Return the source with this mutation."""
@@ -133,9 +135,10 @@ class _Finder(ast.NodeVisitor):
     def add(self, kind: str, start: int, end: int, after: str) -> None:
         """Note a place; its line is that of its first byte."""
         line = bisect_right(self.starts, start)
-        text = self.lines[line - 1].decode().strip()
-        before = self.source[start:end].decode()
-        self.found.append(Place(self.file, ".".join(self.scopes), line, kind, before, after, text, start, end))
+        text = self.lines[line - 1].strip()
+        column = start - self.starts[line - 1] - self.lines[line - 1].index(text)
+        before, scope = self.source[start:end].decode(), ".".join(self.scopes)
+        self.found.append(Place(self.file, scope, line, kind, before, after, text.decode(), start, end, column))
 
     def add_operator(self, kind: str, left: ast.AST, right: ast.AST, swap: tuple[str, str]) -> None:
         """Note the operator between two operands, unless a comment stands there."""
