@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +31,7 @@ from wattqueue_agent.hardware import GpuLimit, find_limits, gpu_limits
 from wattqueue_agent.keeper import Keeper, start_keeper
 from wattqueue_agent.limits import Bounds, LimitError
 from wattqueue_agent.originals import FILE, Originals, restore_from
-from wattqueue_agent.run import follow, only_agent
+from wattqueue_agent.run import follow, only_agent, report
 
 NOW_S = 1_000_000.0
 ALLOWED = Bounds(60.0, 140.0)
@@ -347,7 +348,7 @@ class Library:
         """An error of NVML."""
 
     def __init__(self) -> None:
-        self.limit_mw, self.fails = 300_000, False
+        self.limit_mw, self.usage_mw, self.fails = 300_000, 250_000.0, False
 
     def nvmlDeviceGetPowerManagementLimitConstraints(self, _handle: object) -> tuple[int, int]:  # noqa: N802
         return 100_000, 300_000
@@ -360,17 +361,19 @@ class Library:
     def nvmlDeviceSetPowerManagementLimit(self, _handle: object, value: int) -> None:  # noqa: N802
         self.limit_mw = value
 
-    def nvmlDeviceGetPowerUsage(self, _handle: object) -> int:  # noqa: N802
-        return 250_000
+    def nvmlDeviceGetPowerUsage(self, _handle: object) -> float:  # noqa: N802
+        return self.usage_mw
+
+
+def agent_of_gpu(library: Any, folder: Path) -> Agent:
+    gpu = GpuLimit("gpu-1", library, object())
+    return Agent("n1", "one", {"gpu-1": gpu}, lambda _: Bounds(100.0, 300.0), Originals(folder, folder, folder, True))
 
 
 def test_a_gpu(tmp_path: Path) -> None:
     """There is no GPU where this runs: the calls are those of nvidia-ml-py, and their units are milliwatts."""
     library: Any = Library()
-    gpu = GpuLimit("gpu-1", library, object())
-    agent = Agent(
-        "n1", "one", {"gpu-1": gpu}, lambda _: Bounds(100.0, 300.0), Originals(tmp_path, tmp_path, tmp_path, True)
-    )
+    agent = agent_of_gpu(library, tmp_path)
     agent.receive(desired(gpu_1=150.0), NOW_S)
     assert library.limit_mw == 150_000
     assert agent.step(NOW_S, 0.0).power_w == {"gpu-1": 250.0}
@@ -378,6 +381,16 @@ def test_a_gpu(tmp_path: Path) -> None:
     state = agent.step(NOW_S, 1.0)
     assert state.counts == {"limit not readable": 1}
     assert any("GPU is lost" in text for text in state.problems)
+
+
+@pytest.mark.parametrize("usage_mw", [math.nan, math.inf, 0.0, -5e3])
+def test_a_gpu_that_reads_no_watts_has_no_reading(tmp_path: Path, usage_mw: float) -> None:
+    library = Library()
+    library.usage_mw = usage_mw
+    state = agent_of_gpu(library, tmp_path).step(NOW_S, 0.0)
+    assert state.power_w == {}
+    assert state.problems == (f"gpu-1: reads {usage_mw / 1e3} W",)
+    assert state.metered == ("gpu-1",)
 
 
 def test_no_driver_means_no_gpu() -> None:
@@ -518,6 +531,99 @@ def test_a_flood_of_messages_puts_off_no_reading(agent: Agent, tmp_path: Path) -
     keeper.end()
     assert len(flooded.sent) == 3
     assert not flooded.arrived.empty()
+
+
+class Beats:
+    """A keeper that has died before some of the agent's words; its end restores the limits."""
+
+    def __init__(self, agent: Agent, *died_before: int) -> None:
+        self.agent, self.died_before, self.words = agent, died_before, 0
+
+    def beat(self) -> bool:
+        self.words += 1
+        if self.words not in self.died_before:
+            return True
+        assert restore_from(self.agent.originals.folder) == []
+        return False
+
+
+class OneMessage:
+    """A connection that brings one message, before the step that is due next."""
+
+    problem = ""
+
+    def __init__(self, text: bytes) -> None:
+        self.arrived: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
+        self.arrived.put(Arrived("n1", text))
+        self.sent: list[AgentState] = []
+
+    def send(self, topic: str, text: bytes) -> None:
+        assert topic == "state/n1"
+        self.sent.append(AgentState.parse(text))
+
+
+@pytest.mark.parametrize("died_before", [(), (1,), (2,), (3,), (1, 2, 3)])
+def test_limits_are_set_again_after_the_keeper_died_at_a_step_or_a_message(
+    tree: PowercapTree, tmp_path: Path, died_before: tuple[int, ...]
+) -> None:
+    """Words are step, message, step. It was the keeper that restored, so no other program is blamed."""
+    agent = agent_of(tree, tmp_path)
+    now_s = time.time()
+    text = Desired(node="n1", number=1, expires_s=now_s + 600.0, limits={"package-0": 80.0}).text()
+    agent.receive(text, now_s)
+    connection: Any = OneMessage(text)
+    keeper: Any = Beats(agent, *died_before)
+    follow(agent, keeper, connection, 0.05, 2)
+    assert keeper.words == 3
+    assert [(state.limits["package-0"], state.counts) for state in connection.sent] == [(80.0, {})] * 2
+    assert tree.limits_w() == [80.0, 150.0]
+    assert (tmp_path / "state" / FILE).exists() or not died_before, "what was found can be restored once more"
+
+
+class Clock:
+    """Time that passes where an agent waits for messages, and by ``takes_s`` in each step."""
+
+    def __init__(self, takes_s: Sequence[float]) -> None:
+        self.now_s, self.takes_s, self.steps = 100.0, iter(takes_s), list[float]()
+
+    def get(self, timeout: float) -> Arrived:
+        self.now_s += timeout
+        raise queue.Empty
+
+    def step(self, _now_s: float, clock_s: float) -> Any:
+        self.steps.append(clock_s - 100.0)
+        self.now_s += next(self.takes_s)
+        return SimpleNamespace(problems=(), text=lambda: b"")
+
+
+@pytest.mark.parametrize(
+    ("takes_s", "steps"),
+    [
+        ([0.0, 0.0, 0.0], [0.0, 2.0, 4.0]),
+        ([0.5, 0.5, 0.5], [0.0, 2.0, 4.0]),
+        ([1.5, 0.0, 0.0], [0.0, 2.5, 4.5]),
+        ([9.0, 0.0, 0.0], [0.0, 10.0, 12.0]),
+    ],
+    ids=["at once", "short", "more than half a period", "longer than periods"],
+)
+def test_half_a_period_at_least_is_left_to_messages(
+    monkeypatch: pytest.MonkeyPatch, takes_s: list[float], steps: list[float]
+) -> None:
+    clock = Clock(takes_s)
+    monkeypatch.setattr("wattqueue_agent.run.time", SimpleNamespace(monotonic=lambda: clock.now_s, time=lambda: NOW_S))
+    agent: Any = SimpleNamespace(node="n1", step=clock.step)
+    keeper: Any = SimpleNamespace(beat=lambda: True)
+    connection: Any = SimpleNamespace(arrived=clock, send=lambda *_: None, problem="")
+    follow(agent, keeper, connection, 2.0, 3)
+    assert clock.steps == steps
+
+
+def test_a_problem_is_written_once_as_long_as_it_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    stated = frozenset[str]()
+    for problems, written in ((["a", "b"], ["a", "b"]), (["b"], []), ([], []), (["b", "c"], ["b", "c"])):
+        stated = report(problems, stated)
+        assert stated == frozenset(problems)
+        assert capsys.readouterr().err == "".join(f"wattqueue agent: {text}\n" for text in written)
 
 
 def test_two_agents_on_one_node(tmp_path: Path) -> None:
