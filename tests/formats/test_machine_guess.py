@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wattqueue.formats.machine.file import CONFIRM, machine_toml
-from wattqueue.formats.machine.guess import guess_machine, most_at_once, node_watts
+from wattqueue.formats.machine.guess import FEWEST, SHORTEST_S, guess_machine, most_at_once, node_watts
 from wattqueue.model.jobs import Jobs
 
 
@@ -75,6 +75,22 @@ def test_few_jobs_give_their_least_and_greatest() -> None:
     jobs = Jobs.build([0.0, 1.0], [1, 1], [600.0, 10.0], mean_power_w=[300.4, 900.0])
     part = guess_machine(jobs, "x")[0].partitions[0]
     assert (part.idle_w, part.max_w) == (300.0, 310.0), "watts of ten seconds are left out"
+
+
+@pytest.mark.parametrize(("seconds", "used"), [(SHORTEST_S, True), (SHORTEST_S - 0.001, False)])
+def test_watts_of_jobs_of_a_minute_are_used(seconds: float, used: bool) -> None:
+    jobs = Jobs.build([0.0, 1.0], [1, 1], [600.0, seconds], mean_power_w=[300.4, 900.0])
+    assert guess_machine(jobs, "x")[0].partitions[0].max_w == (900.0 if used else 310.0)
+
+
+@pytest.mark.parametrize(("alone", "used"), [(FEWEST, True), (FEWEST - 1, False)])
+def test_so_many_jobs_alone_on_their_nodes_are_enough(alone: int, used: bool) -> None:
+    quality = np.array(["measured"] * alone + ["attributed"], object)
+    power, n = np.array([300.0] * alone + [900.0]), alone + 1
+    jobs = Jobs.build(
+        np.arange(n), np.ones(n), np.full(n, 600.0), mean_power_w=power, extra={"energy_quality": quality}
+    )
+    assert (guess_machine(jobs, "x")[0].partitions[0].max_w == 300.0) == used
 
 
 def with_watts(power: np.ndarray) -> Jobs:

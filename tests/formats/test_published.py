@@ -18,6 +18,7 @@ from wattqueue.formats.read import ReadOptions, read_workload, recognised
 from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.formats.workload_format import WorkloadFile
 from wattqueue.formats.workloads.fdata import read_fdata
+from wattqueue.model.bounds import DURATION_S, UNITS
 
 MAY = datetime(2020, 5, 31, 22, 0, tzinfo=UTC)
 
@@ -149,6 +150,36 @@ def test_fdata_with_figures_that_contradict_one_another_or_their_limits(tmp_path
     assert np.isnan(jobs.mean_power_w[1])
     assert [note[:2] for note in workload.notes] == ["1 ", "1 "]
     assert [row[1] for row in workload.unusable.rows()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("jid", "", "no jid"),
+        ("avgpcon", -0.001, "corrupt: negative power"), ("avgpcon", 0.0, ""),
+        ("adt", datetime(1970, 1, 1, tzinfo=UTC), ""),
+        ("duration", 0.0, "no positive duration"), ("duration", DURATION_S.low, ""),
+        ("nnuma", 0, "no nodes"), ("nnuma", UNITS.high, ""),
+        ("nnuma", UNITS.high + 1, f"size outside {UNITS.text} units"),
+    ],
+)  # fmt: skip
+def test_fdata_rows_at_the_limits_of_what_can_be_used(tmp_path: Path, column: str, value: Any, reason: str) -> None:
+    path = fdata(tmp_path)
+    frame = pl.read_parquet(path).head(2)
+    frame.with_columns(pl.Series(column, [value, frame[column][1]], frame.schema[column])).write_parquet(path)
+    workload = read_fdata(path)
+    assert [row[2] for row in workload.unusable.rows()] == ([reason] if reason else [])
+    assert len(workload.jobs) == 2 - bool(reason)
+
+
+def test_fdata_without_watts_was_not_measured(tmp_path: Path) -> None:
+    jobs = read_fdata(fdata(tmp_path, avgpcon=[0.0, 1.0, 0.0], maxpcon=[0.0, 1.0, 0.0], econ=[0.0, 0.0, None])).jobs
+    assert jobs.job_id.tolist() == ["a", "c", "b"]
+    assert jobs.mean_power_w is not None
+    assert jobs.max_power_w is not None
+    for watts in (jobs.mean_power_w, jobs.max_power_w):
+        np.testing.assert_array_equal(watts, [np.nan, np.nan, 1.0])
+    np.testing.assert_array_equal(jobs.extra["energy_j"], [np.nan, np.nan, 1_800.0])
 
 
 def test_fdata_times_as_text_on_a_local_clock(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from wattqueue.kernels.placement import (
 )
 from wattqueue.kernels.profile_power import put_step
 from wattqueue.kernels.running import running_insert, running_remove
+from wattqueue.kernels.shortest import find_shortest
 from wattqueue.kernels.site_meter import keep_margin
 from wattqueue.kernels.state import Array, KernelView
 from wattqueue.kernels.tree import tree_clear, tree_next, tree_set
@@ -25,6 +26,7 @@ from wattqueue.kernels.tree import tree_clear, tree_next, tree_set
 set_leaf = entry(tree_set)
 clear_leaf = entry(tree_clear)
 next_leaf = entry(tree_next)
+shortest_of = entry(find_shortest)
 push = entry(heap_push)
 remove = entry(heap_remove)
 insert_running = entry(running_insert)

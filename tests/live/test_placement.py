@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from wattqueue.live.controller import Controller
 from wattqueue.live.decision import require_live
 from wattqueue.live.placement import NAMED
 from wattqueue.live.planner import Rules
+from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.estimator.unit_watts import UnitWatts
@@ -185,6 +187,23 @@ def test_a_job_that_was_started_by_others_gets_the_watts_of_its_nodes(tmp_path: 
     assert job.held_nodes == ("n3",)
     run(controller, slurm)
     assert job.licences["watts"] == 151
+
+
+def test_a_job_of_others_on_every_node_gets_the_watts_of_its_nodes(tmp_path: Path) -> None:
+    slurm = FakeSlurm({"p1": list(NAMES)}, 1600)
+    machine = Machine("lab", (replace(lab_machine(8).partitions[0], nodes=8),))
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2400.0), machine=machine, policy=policy(), rules=RULES
+    )
+    job = submit(slurm, 8)
+    controller.round()
+    job.licences["watts"] = 20
+    controller.planner.memory.unplace(list(controller.planner.memory.placed))
+    slurm.step()
+    assert len(job.held_nodes) == 8
+    run(controller, slurm)
+    drawn = net_w("cg", job.held_nodes)
+    assert drawn <= job.licences["watts"] <= drawn + 8.0
 
 
 def test_a_job_that_is_taken_back_or_requeued_asks_for_no_node(tmp_path: Path) -> None:

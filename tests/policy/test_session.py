@@ -31,7 +31,7 @@ from wattqueue.policy.identity import JobNames
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.round import NO_AGENT, ROUND, Round, round_abilities
-from wattqueue.policy.session import InstantResult, Session, replay_instant
+from wattqueue.policy.session import InstantResult, Session, replay_instant, set_margin
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
@@ -461,6 +461,16 @@ def test_a_ledger_that_overrides_a_stock_margin_is_asked() -> None:
 class KeepsAll(Predicted):
     def margin_w(self, view: View) -> float:
         return 100.0
+
+
+def test_a_margin_is_taken_out_of_the_budget_and_given_back_when_it_falls() -> None:
+    kernel = busy_round(1_000.0).kernel
+    whole = int(kernel.now.available_uw)
+    for margin_w in (30.0, 70.0, 0.0):
+        kernel.now.dirty = 0
+        set_margin(kernel, margin_w)
+        assert kernel.now.available_uw == whole - round(margin_w * 1e6)
+        assert kernel.now.dirty == 1, "the next pass looks at all that did not fit"
 
 
 def test_a_chance_ledger_may_be_ranked_at_each_pass() -> None:

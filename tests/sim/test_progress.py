@@ -116,6 +116,24 @@ def test_a_margin_of_a_part_is_no_reason_to_wait(backfill: str) -> None:
     assert starts(rows, backfill=backfill, ledger=KeepsFree(300.0)) == [0.0, 10.0]
 
 
+def test_a_margin_of_a_part_keeps_jobs_apart_that_fit_beside_each_other_without_it() -> None:
+    """The cap holds three jobs of 100 W beside a margin of up to 100 W."""
+    rows = [(0.0, 1, 10.0)] * 4
+    for margin_w, started in ((0.0, [0.0] * 4), (100.0, [0.0] * 3 + [10.0]), (100.5, [0.0, 0.0, 10.0, 10.0])):
+        assert starts(rows, cap=400.0, ledger=KeepsFree(margin_w)) == started
+
+
+def test_a_margin_of_a_part_counts_from_the_pass_at_which_it_is_asked() -> None:
+    """100 W for each job that runs before the pass: two of them, and as many watts of margin, are the whole cap."""
+
+    class KeepsAsMuch(Predicted):
+        def margin_w(self, view: View) -> float:
+            return 100.0 * len(view.running)
+
+    rows = [(second, 1, 10.0) for second in (0.0, 1.0, 2.0, 3.0)]
+    assert starts(rows, cap=400.0, ledger=KeepsAsMuch()) == [0.0, 1.0, 10.0, 10.0]
+
+
 def test_nothing_else_starts_while_the_ledger_is_above_the_cap() -> None:
     # Jobs without watts fit any budget of 0 or more; beside the first one it is negative.
     rows = [(0.0, 1, 10.0), (1.0, 1, 10.0), (1.0, 1, 10.0)]

@@ -113,10 +113,10 @@ def find_shortest(view: KernelView, p: int, limits: Limits, last: Place) -> int:
             if begin + i != view.reserved.entry[p] and before(last, place_of(view, p, i)):
                 best = i
                 best_wall = tree.wall[k]
-        i += 1
-        # Up, while the node was the last one of its parent.
-        while level < top and (i & (FAN - 1) == 0 or i >= tree.size[p, level]):
-            i = ((i - 1) >> SHIFT) + 1
+        # Up, while the node is the last one of its parent.
+        while level < top and (i & (FAN - 1) == FAN - 1 or i == tree.size[p, level] - 1):
+            i >>= SHIFT
             level += 1
         if level == top:
             return int(best)
+        i += 1

@@ -310,8 +310,6 @@ def spend(meter: SiteMeter, above: float, deviated: float, now: float) -> None:
     state, parts = meter.state, len(meter.spent_s)
     part_s = meter.figures[ALLOWED_S] / meter.figures[EPSILON] / parts
     slot = periods(now, part_s)
-    if state[COUNT] == meter.figures[LATE] + 1:
-        state[SLOT] = slot
     passed = slot > state[SLOT]
     for k in range(max(int(state[SLOT]) + 1, slot - parts + 1), slot + 1):
         meter.spent_s[k % parts] = 0.0

@@ -31,8 +31,8 @@ class EventWatch:
     """Those of them that held units."""
     cap_w: float | None = None
     """None before the first observation."""
-    states: States = field(default_factory=lambda: np.zeros(0, np.int8))
-    """State of each unit (``kernels/codes.py``)."""
+    states: States | None = None
+    """State of each unit (``kernels/codes.py``); None before the first observation."""
     asked: dict[int, int] = field(default_factory=dict)
     """State that an action asked for, by unit, until it is seen there."""
 
@@ -43,14 +43,13 @@ class EventWatch:
         moment are no change: a session calls the controls that wait for one at its beginning, in every driver (rule 2
         of docs/semantics.md).
         """
-        first = self.cap_w is None
         held = frozenset(holding)
         present = held | frozenset(waiting)
         changes = {
             "arrival": not present <= self.present,
             "completion": not self.holding <= present,
-            "signal": not first and cap_w != self.cap_w,
-            "node": not first and self._moved(states),
+            "signal": self.cap_w not in (None, cap_w),
+            "node": self._moved(states),
             "start": not held <= self.holding,
         }
         self.present, self.holding, self.cap_w, self.states = present, held, cap_w, states.copy()
@@ -62,5 +61,6 @@ class EventWatch:
 
     def _moved(self, states: States) -> bool:
         """Return whether a unit is in another state than before, and not in the one that an action asked for."""
-        changed = np.flatnonzero(states != self.states) if len(states) == len(self.states) else np.arange(len(states))
+        before = states if self.states is None else self.states
+        changed = np.flatnonzero(states != before) if len(states) == len(before) else np.arange(len(states))
         return any(self.asked.pop(int(unit), None) != int(states[unit]) for unit in changed.tolist())
