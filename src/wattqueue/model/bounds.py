@@ -19,6 +19,7 @@ Use::
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -215,4 +216,4 @@ NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 def number_of(text: str) -> float:
     """Return the number that a text is, spaces around it aside; NaN for anything else. It may be infinite (1e999)."""
     text = text.strip(" \t")
-    return float(text) if NUMBER.fullmatch(text) else np.nan
+    return float(text) if NUMBER.fullmatch(text) else math.nan
