@@ -148,7 +148,8 @@ class Simulator:
         self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
         self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
         self.domain_cap = [INF] * len(self.domains)
-        self.settling: dict[tuple[bool, int], tuple[list[int], float]] | None = None  # while no limit or unit changes
+        self.settled: Any = None  # limits, running jobs and phases for which ``speeds`` holds
+        self.speeds: dict[Any, tuple[list[int], float]] = {}
         self.held = False
         """Whether a control lets nothing start beside running jobs."""
         self.before_target: dict[int, float] = {}
@@ -939,13 +940,18 @@ class Simulator:
         return sum(watts), factor
 
     def throttled(self, table: Prediction, r: Running) -> tuple[list[int], float]:
-        """Watts of each unit of a job, and its time factor."""
-        if self.settling is None:
-            return self.throttled_now(table, r)
-        key = (table is self.actual, r.job)
-        if key not in self.settling:
-            self.settling[key] = self.throttled_now(table, r)
-        return self.settling[key]
+        """Watts of each unit of a job, and its time factor.
+
+        Kept while no limit, running job or phase changes: most instants change none of them.
+        """
+        jobs = tuple((x.job, x.option, x.begun, x.parked, *x.units) for x in self.running)
+        state = (tuple(self.domain_cap), tuple(self.place.items()), jobs)
+        if state != self.settled:
+            self.settled, self.speeds = state, {}
+        key = (table is self.actual, r.job, r.option, *r.units)
+        if key not in self.speeds:
+            self.speeds[key] = self.throttled_now(table, r)
+        return self.speeds[key]
 
     def throttled_now(self, table: Prediction, r: Running) -> tuple[list[int], float]:
         """The same anew: the slowest domain slows all units of a job."""
@@ -1003,13 +1009,11 @@ class Simulator:
 
     def apply_speeds(self) -> None:
         """Continue every job whose speed or watts differ from what they were."""
-        self.settling = {}
         for r in [r for r in self.running if r.begun and not r.parked]:
             if (self.limited_net(r), self.throttle(self.prediction, r)[1]) != (r.net, r.predicted_factor):
                 self.change_expectation(r)
             if self.true_physics(r) != (r.uw, r.factor):
                 self.change_truth(r)
-        self.settling = None
 
     def begin(self) -> bool:
         """Let the jobs run that this instant started, and return whether there are any; those beside them slow down."""
