@@ -179,6 +179,16 @@ def test_parameters_of_a_test_are_no_part_of_its_name() -> None:
     assert without_parameters("tests/a.py::test_x@tests/a.py") == "tests/a.py::test_x"
 
 
+def test_what_a_program_runs_belongs_to_the_test_that_started_it(tmp_path: Path) -> None:
+    known, (a, b) = RelevantTests(tmp_path, tmp_path), (f"tests/t.py::test_{name}" for name in "ab")
+    known.recorded["tests/t.py"] = Recorded("", {a: 1.0, b: 1.0})
+    for contexts, tests in (
+        ({f"{a}|run"}, {a}), ({f"{a} (call)"}, {a}), ({f"{b}[x (y)|z] (call)"}, {b}), ({f"{a}|setup"}, {a, b}),
+        ({f"{a} (setup)"}, {a, b}), ({"tests/other.py::test_a (call)"}, set()),
+    ):  # fmt: skip
+        assert known._named(contexts) == ({"tests/t.py": tests} if tests else {})
+
+
 TESTED = """
 def least(a, b):
     if a < b:
@@ -195,8 +205,15 @@ def count(n):
 
 def unasked(n):
     return n + 1
+
+
+def started():
+    return 7
 """
 TESTS = """
+import subprocess
+import sys
+
 from wattqueue.kernels.tested import count, least, unasked
 
 def test_least():
@@ -209,6 +226,10 @@ def test_count():
 
 def test_unasked():
     unasked(1)
+
+def test_of_a_program():
+    code = "from wattqueue.kernels.tested import started; raise SystemExit(started())"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 7
 
 def test_that_fails_anyway():
     assert unasked(1) == 0
@@ -244,6 +265,7 @@ def test_mutations_are_killed_by_failures_and_by_time_and_survive_what_nothing_a
     assert by_text["if a < b:"] in {"test_least", ""}  # <= returns the same of two equal numbers
     assert by_text["done = 0"] == "test_count"
     assert by_text["while done < n:"] == "test_count"
+    assert by_text["return 7"] == "test_of_a_program"
     assert by_text["done += 1"] in {"test_count", "time-out"}
     assert "mutations killed" in done.stdout.splitlines()[-1]
 

@@ -1,4 +1,7 @@
-"""Plugin of pytest: write how long each passing test took, set-up included, to the file of MUTATION_DURATIONS."""
+"""Plugin of pytest: write how long each passing test took, set-up included, to the file of MUTATION_DURATIONS.
+
+Programs that a test starts are measured, too, by the configuration of coverage in MUTATION_COVERAGE.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,11 @@ import pytest
 
 _taken_s: dict[str, float] = defaultdict(float)
 _failed: set[str] = set()
+
+
+def pytest_runtest_setup() -> None:
+    """Let coverage start in every Python from now on: not in workers of xdist, in which pytest-cov starts it."""
+    os.environ["COVERAGE_PROCESS_START"] = os.environ["MUTATION_COVERAGE"]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

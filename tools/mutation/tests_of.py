@@ -63,12 +63,14 @@ class RelevantTests:
         durations, data = self.folder / "durations.json", self.folder / "coverage"
         data.unlink(missing_ok=True)
         durations.unlink(missing_ok=True)  # of an earlier run
+        settings = self.root / "tools/mutation/coveragerc"
         command = [
             sys.executable, "-m", "pytest", "-q", "--no-header", "-n", str(workers), "--dist", "loadfile", "-m", FAST,
-            "-p", "tools.mutation.durations", "--cov", "--cov-config=tools/mutation/coveragerc", "--cov-context=test",
+            "-p", "tools.mutation.durations", "--cov", f"--cov-config={settings}", "--cov-context=test",
             "--cov-report=", *files,
         ]  # fmt: skip
         own = {"NUMBA_DISABLE_JIT": "1", "MUTATION_DURATIONS": str(durations), "COVERAGE_FILE": str(data)}
+        own["MUTATION_COVERAGE"] = str(settings)
         done = subprocess.run(
             command, cwd=self.root, env={**os.environ, **own}, check=False, capture_output=True, text=True
         )
@@ -92,10 +94,13 @@ class RelevantTests:
         self.file.write_text(json.dumps({k: _as_dict(v) for k, v in self.recorded.items()}))
 
     def _named(self, contexts: set[str]) -> dict[str, set[str]]:
-        """Return the tests of contexts ``test|phase`` by file. What a set-up runs may be shared by all tests there."""
+        """Return the tests of contexts by file. What a set-up runs may be shared by all tests there.
+
+        A context is ``test|phase``, or ``test (phase)`` of a program that a test has started.
+        """
         found: dict[str, set[str]] = defaultdict(set)
         for context in contexts:
-            node, _, phase = context.rpartition("|")
+            node, phase = context.removesuffix(")").rsplit(" (" if context.endswith(")") else "|", 1)
             test = without_parameters(node)
             name = test.partition("::")[0]
             if name in self.recorded:
