@@ -6,6 +6,7 @@ import json
 import math
 import os
 import queue
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,7 +26,7 @@ from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.powercap_tree import RANGE_UJ, PowercapTree
 from wattqueue.errors import InputError
 from wattqueue.live.agents import MOST_BYTES, AgentLink, AgentState, Arrived, BrokerSection, Desired
-from wattqueue_agent.agent import Agent
+from wattqueue_agent.agent import Agent, within
 from wattqueue_agent.config import load_agent_config
 from wattqueue_agent.hardware import GpuLimit, find_limits, gpu_limits
 from wattqueue_agent.keeper import Keeper, start_keeper
@@ -179,6 +180,51 @@ def test_what_another_program_changes_is_set_again(agent: Agent, tree: PowercapT
     assert tree.limits_w()[0] == 80.0
 
 
+@pytest.mark.parametrize(
+    ("found_w", "kind"),
+    [
+        (80.0, None), (80.79, None), (79.21, None),
+        (80.81, "limit changed by another program"), (79.19, "limit changed by another program"),
+    ],
+)  # fmt: skip
+def test_a_limit_is_in_force_within_a_hundredth(
+    agent: Agent, tree: PowercapTree, found_w: float, kind: str | None
+) -> None:
+    """Hardware rounds."""
+    agent.receive(desired(package_0=80.0), NOW_S)
+    (tree.zone(0) / "constraint_0_power_limit_uw").write_text(f"{round(found_w * 1e6)}")
+    assert agent.step(NOW_S, 0.0).counts == ({kind: 1} if kind else {})
+    assert tree.limits_w()[0] == (80.0 if kind else found_w)
+
+
+@pytest.mark.parametrize(("factor", "taken"), [(1.009, True), (0.991, True), (1.011, False), (0.989, False)])
+def test_a_limit_that_hardware_rounds_is_taken(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, factor: float, taken: bool
+) -> None:
+    monkeypatch.setattr(
+        "wattqueue_agent.hardware.write_number", lambda path, value: path.write_text(f"{round(factor * value)}")
+    )
+    agent.receive(desired(package_0=80.0), NOW_S)
+    assert agent.counts == ({} if taken else {"limit not taken": 1})
+
+
+@pytest.mark.parametrize(("hold_s", "taken"), [(0.0, False), (0.001, True), (3600.0, True), (3600.001, False)])
+def test_a_message_holds_for_an_hour_at_most(agent: Agent, tree: PowercapTree, hold_s: float, taken: bool) -> None:
+    agent.receive(desired(hold_s=hold_s, package_0=80.0), NOW_S)
+    assert tree.limits_w()[0] == (80.0 if taken else 150.0)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "allowed", "both"),
+    [((60, 140), (80, 100), (80, 100)), ((60, 140), (50, 150), (60, 140)), ((60, 140), (60, 140), (60, 140)),
+     ((60, 140), (150, 160), (140, 140)), ((60, 140), (10, 20), (60, 60))],
+)  # fmt: skip
+def test_the_range_that_hardware_and_site_allow(
+    hardware: tuple[int, int], allowed: tuple[int, int], both: tuple[int, int]
+) -> None:
+    assert within(Bounds(*hardware), Bounds(*allowed)) == both
+
+
 def test_a_limit_that_the_hardware_does_not_take_is_reported(
     agent: Agent, tree: PowercapTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +246,11 @@ def test_an_agent_after_one_that_was_killed_keeps_its_lease(agent: Agent, tree: 
     assert (state.number, state.counts) == (7, {"resumed at start": 1, "message older than the one before": 1})
     assert later.step(NOW_S + 30.0, 1.0).number == 0
     assert tree.limits_w() == [150.0, 150.0]
+
+
+def test_nobody_else_may_read_or_write_what_is_to_be_restored(agent: Agent, tmp_path: Path) -> None:
+    agent.receive(desired(package_0=80.0), NOW_S)
+    assert (tmp_path / "state" / FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_an_agent_that_may_not_set_a_limit_any_more_restores_it(
@@ -285,6 +336,17 @@ def test_watts_of_packages(agent: Agent, tree: PowercapTree) -> None:
     assert agent.step(NOW_S, 3.0).power_w == pytest.approx({"package-0": 80.0, "package-1": 100.0})
 
 
+def test_two_reads_at_one_instant_give_no_second_reading(agent: Agent, tree: PowercapTree) -> None:
+    """Time that does not pass makes no watts; the reading after counts from the first of them."""
+    agent.step(NOW_S, 0.0)
+    tree.run(1.0)
+    assert agent.step(NOW_S, 0.0).power_w == {}
+    tree.run(1.0)
+    state = agent.step(NOW_S, 2.0)
+    assert state.power_w == pytest.approx({"package-0": 120.0, "package-1": 100.0})
+    assert state.problems == ()
+
+
 def test_a_counter_that_wraps(agent: Agent, tree: PowercapTree) -> None:
     tree.energy_j[0] = (RANGE_UJ - 10_000_000) / 1e6
     tree.run(0.0)
@@ -312,6 +374,20 @@ def test_a_zone_that_is_disabled_is_refused(tree: PowercapTree, tmp_path: Path) 
     (tree.zone(0) / "enabled").write_text("0")
     with pytest.raises(LimitError, match="disabled"):
         find_limits(tree.root, tmp_path, gpus=False)
+
+
+def test_only_packages_with_a_long_term_limit_are_found(tree: PowercapTree, tmp_path: Path) -> None:
+    (tree.zone(0) / "constraint_0_name").write_text("peak_power")
+    for name, title in (("intel-rapl:1:0", "package-1-core"), ("intel-rapl:2", "psys"), ("intel-rapl", "package-9")):
+        shutil.copytree(tree.zone(1), tree.root / name)
+        (tree.root / name / "name").write_text(title)
+    assert list(find_limits(tree.root, tmp_path, gpus=False)) == ["package-1"]
+
+
+def test_the_range_that_the_kernel_states(tree: PowercapTree, tmp_path: Path) -> None:
+    (tree.zone(0) / "constraint_0_min_power_uw").write_text("55000000")
+    limits = find_limits(tree.root, tmp_path, gpus=False)
+    assert [limit.range() for limit in limits.values()] == [Bounds(55.0, 165.0), Bounds(1.0, 165.0)]
 
 
 def test_without_a_largest_value_the_one_found_is_the_largest(tree: PowercapTree, tmp_path: Path) -> None:
@@ -715,6 +791,13 @@ host = "localhost"
         (('node = "n1"', 'node = "a/b"'), None),
         (("[broker]", "[broker]\nport = 0"), None),
         (('node = "n1"', "period_s = 5.0"), "at least 15"),
+        (('node = "n1"', "period_s = 1.0\ntimeout_s = 2.999"), "at least 3"),
+        (('node = "n1"', "period_s = 0"), None),
+        (('node = "n1"', "period_s = 60.001\ntimeout_s = 200.0"), None),
+        (('node = "n1"', "timeout_s = 3600.001"), None),
+        (("low = 60.0", "low = 0"), None),
+        (("low = 60.0", "low = 140.001"), None),
+        (("[broker]", "[counters]\nmemory = []\n[broker]"), None),
     ],
 )
 def test_a_configuration_that_is_wrong(tmp_path: Path, change: tuple[str, str], hint: str | None) -> None:
@@ -724,6 +807,21 @@ def test_a_configuration_that_is_wrong(tmp_path: Path, change: tuple[str, str], 
         load_agent_config(path)
     assert caught.value.where == path
     assert hint is None or caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('node = "n1"', "period_s = 1.0\ntimeout_s = 3.0"),
+        ('node = "n1"', "period_s = 60.0\ntimeout_s = 3600.0"),
+        ("low = 60.0", "low = 140.0"),
+        ("[broker]", '[counters]\nmemory = ["a"]\n[broker]'),
+    ],
+)
+def test_a_configuration_at_its_limits(tmp_path: Path, change: tuple[str, str]) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(CONFIG.replace(*change))
+    assert load_agent_config(path).allowed("package-0") is not None
 
 
 def test_a_configuration(tmp_path: Path) -> None:

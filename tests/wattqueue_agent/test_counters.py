@@ -58,6 +58,23 @@ def test_a_program_that_counts(tmp_path: Path, ends: bool) -> None:
         counters.close()
 
 
+@pytest.mark.parametrize(("period_s", "interval_ms"), [(0.01, 100), (0.1, 100), (0.25, 250), (2.0, 2_000)])
+def test_perf_counts_all_processors_in_intervals_of_a_tenth_of_a_second_at_least(
+    tmp_path: Path, period_s: float, interval_ms: int
+) -> None:
+    script = tmp_path / "perf"
+    script.write_text(f'#!/bin/bash\necho "$@" > {tmp_path}/words.part\nmv {tmp_path}/words.part {tmp_path}/words\n')
+    script.chmod(0o755)
+    counters = PerfCounters(CountersSection(perf=str(script), memory=("a", "b")), period_s)
+    counters.start()
+    try:
+        wait_for("its words", (tmp_path / "words").exists, 20.0)
+    finally:
+        counters.close()
+    words = f"stat -a -x ; -I {interval_ms} -e cycles -e instructions -e a -e b\n"
+    assert (tmp_path / "words").read_text() == words
+
+
 def test_perf_of_this_machine() -> None:
     """It counts, or (in a container) the problem names the event or the reason."""
     if shutil.which("perf") is None:
