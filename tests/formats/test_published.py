@@ -18,7 +18,7 @@ from wattqueue.formats.read import ReadOptions, read_workload, recognised
 from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.formats.workload_format import WorkloadFile
 from wattqueue.formats.workloads.fdata import read_fdata
-from wattqueue.model.bounds import DURATION_S, UNITS
+from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS
 
 MAY = datetime(2020, 5, 31, 22, 0, tzinfo=UTC)
 
@@ -70,6 +70,31 @@ def test_pm100_watts_are_of_one_node(tmp_path: Path) -> None:
 def test_pm100_jobs_that_could_not_share_were_alone(tmp_path: Path) -> None:
     path = pm100(tmp_path, shared=["0"] * 6, nodes=[[i] for i in range(6)], num_cores_alloc=[1] * 6)
     assert read_pm100(path).jobs.extra["alone"].tolist() == ["yes"] * 5
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("job_id", None, "no job_id"),
+        ("submit_time", datetime(1970, 1, 1, tzinfo=UTC), ""), ("submit_time", None, "no submit_time"),
+        ("run_time", 0, "no positive run_time"), ("run_time", 1, ""), ("run_time", None, "no positive run_time"),
+        ("num_nodes_alloc", 0, "no nodes"), ("num_nodes_alloc", UNITS.high, ""),
+        ("num_nodes_alloc", UNITS.high + 1, f"size outside {UNITS.text} units"),
+    ],
+)  # fmt: skip
+def test_pm100_rows_at_the_limits_of_what_can_be_used(tmp_path: Path, column: str, value: Any, reason: str) -> None:
+    path = pm100(tmp_path)
+    frame = pl.read_parquet(path).head(2).drop("end_time")
+    frame.with_columns(pl.Series(column, [value, frame[column][1]], frame.schema[column])).write_parquet(path)
+    workload = read_pm100(path)
+    assert [row[2] for row in workload.unusable.rows()] == ([reason] if reason else [])
+    assert len(workload.jobs) == 2 - bool(reason)
+
+
+def test_pm100_limits_of_no_minutes_or_without_an_end_are_none(tmp_path: Path) -> None:
+    path = pm100(tmp_path, time_limit=["0", "1", "49999999", "50000000", "-1", "0.5"], run_time=[60] * 6)
+    walltime = read_pm100(path, ReadOptions(default_walltime_s=99.0)).jobs.walltime_s
+    assert walltime.tolist() == [99.0, 60.0, 49_999_999 * 60.0, 99.0, 99.0, 30.0]
 
 
 def test_pm100_without_power_or_with_words_for_it(tmp_path: Path) -> None:
@@ -218,6 +243,36 @@ def test_batsim_delays_of_both_names_and_sequences(tmp_path: Path) -> None:
     assert jobs.nodes.tolist() == [1, 2, 4]
     assert jobs.app.names == ("new", "seq", "ten")
     assert "4 resources" in " ".join(workload.notes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "used"),
+    [
+        ("subtime", 0, True), ("subtime", -0.001, False), ("subtime", TIME_S.high, True),
+        ("subtime", TIME_S.high * 1.001, False),
+        ("res", 1, True), ("res", 0, False), ("res", 1.5, False), ("res", UNITS.high, True),
+        ("res", UNITS.high + 1, False),
+        ("delay", DURATION_S.low, True), ("delay", DURATION_S.low / 2, False), ("delay", DURATION_S.high, True),
+        ("delay", DURATION_S.high * 1.001, False),
+    ],
+)  # fmt: skip
+def test_batsim_jobs_at_the_limits_of_what_can_be_used(tmp_path: Path, key: str, value: float, used: bool) -> None:
+    good = {"id": 1, "subtime": 0, "res": 1, "profile": "ten"}
+    delay = {"type": "delay", "delay": value if key == "delay" else 10}
+    odd = good | {"id": 2, "profile": "odd"} | ({} if key == "delay" else {key: value})
+    workload = read_workload(batsim(tmp_path, [good, odd], {"ten": {"type": "delay", "delay": 10}, "odd": delay}))
+    assert sorted(map(str, workload.jobs.job_id)) == ["1", "2"][: 1 + used]
+    assert [row[1] for row in workload.unusable.rows()] == ([] if used else ["2"])
+
+
+@pytest.mark.parametrize(
+    ("walltime", "read_s"),
+    [(DURATION_S.low, DURATION_S.low), (DURATION_S.low / 2, 99.0), (0, 99.0), (DURATION_S.high, DURATION_S.high),
+     (DURATION_S.high * 1.001, 99.0)],
+)  # fmt: skip
+def test_batsim_walltimes_beyond_their_limits_are_none(tmp_path: Path, walltime: float, read_s: float) -> None:
+    path = batsim(tmp_path, [{"id": 1, "subtime": 0, "res": 1, "profile": "ten", "walltime": walltime}])
+    assert read_workload(path, ReadOptions(default_walltime_s=99.0)).jobs.walltime_s.tolist() == [read_s]
 
 
 def test_batsim_sequences_have_up_to_ten_thousand_parts(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from wattqueue.errors import InputError, OutputError, WattQueueError
 from wattqueue.formats import source
 from wattqueue.formats.unusable import write_unusable
 from wattqueue.formats.workloads.swf import EXTENSION, FIELDS, read_swf, write_swf
+from wattqueue.model.bounds import DURATION_S, UNITS
 from wattqueue.model.jobs import Jobs
 
 GOOD = "1 0 10 100 4 -1 -1 8 200 -1 1 3 7 2 1 5 -1 -1"
@@ -120,6 +121,28 @@ def test_unusable_rows_are_listed_with_line_and_reason(tmp_path: Path) -> None:
     lines = (tmp_path / "unusable.csv").read_text().splitlines()
     assert lines[:2] == ["line,job_id,reason", "3,2,no positive runtime"]
     assert len(lines) == 9
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"runtime_s": 0}, "no positive runtime"), ({"runtime_s": DURATION_S.low}, ""),
+        ({"submit_s": -1}, "no submit time"), ({"submit_s": 0}, ""),
+        ({"requested_procs": 0, "used_procs": 0}, "no positive size"), ({"requested_procs": 0, "used_procs": 1}, ""),
+        ({"requested_procs": 1.5}, "size is not a whole number"),
+        ({"requested_procs": UNITS.high}, ""), ({"requested_procs": UNITS.high + 1}, "size outside"),
+    ],
+)  # fmt: skip
+def test_rows_at_the_limits_of_what_can_be_used(tmp_path: Path, values: dict[str, float], reason: str) -> None:
+    jobs, unusable, _ = read_swf(put(tmp_path, line(), line(job_id=2, **values)))
+    assert [why.startswith(reason) for _, _, why in unusable.rows()] == ([True] if reason else [])
+    assert len(jobs) == 2 - bool(reason)
+
+
+def test_a_job_that_did_not_wait_started_when_it_was_submitted(tmp_path: Path) -> None:
+    start = read_swf(put(tmp_path, line(submit_s=5, wait_s=0), line(submit_s=6, wait_s=-1))).jobs.start_s
+    assert start is not None
+    np.testing.assert_array_equal(start, [5.0, np.nan])
 
 
 def test_lines_are_exact_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

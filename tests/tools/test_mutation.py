@@ -111,12 +111,17 @@ def test_places_of_every_package_are_drawn_by_its_name_or_that_of_its_folder(tmp
     assert {place.file for place in draw(tmp_path, 4, 1, packages=["wattqueue_other"])} == {files[1], files[2]}
 
 
-def test_a_place_is_found_again_beside_the_same_mutation_of_its_line_in_a_file_that_has_changed(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("def f(i):\n    return i - 1 + 1\n")
-    second = [place for place in places_of(tmp_path, "a.py") if place.before == "1"][1]
-    (tmp_path / "a.py").write_text("import sys\n\n\ndef f(i):\n    return i - 1 + 1\n")
-    again = find(tmp_path, asdict(second))
-    assert again.applied((tmp_path / "a.py").read_bytes()).endswith(b"return i - 1 + 2\n")
+def test_a_place_is_found_again_beside_the_same_mutation_in_a_file_that_has_changed(tmp_path: Path) -> None:
+    """Twice on one line, and once more on a line that reads alike."""
+    file, body = tmp_path / "a.py", "def f(i):\n    i = i - 1 + 1\n    i = i - 1 + 1\n"
+    file.write_text(body)
+    ones = [place for place in places_of(tmp_path, "a.py") if place.before == "1"]
+    changed = [place.applied(body.encode()) for place in ones]
+    assert len(set(changed)) == 4
+    file.write_text(f"import sys\n\n\n{body}")
+    for place, after in zip(ones, changed, strict=True):
+        again = find(tmp_path, asdict(place))
+        assert again.applied(file.read_bytes()).endswith(after)
 
 
 def test_an_excluded_place_makes_room_for_the_next() -> None:
@@ -275,6 +280,6 @@ PATIENCE_S = 20.0
 
 
 def test_a_place_says_which_mutation_it_is() -> None:
-    place = Place("a.py", "f", 3, "constant", "1", "2", "x = 1", 10, 11, 4)
+    place = Place("a.py", "f", 3, "constant", "1", "2", "x = 1", 10, 11)
     assert place.is_same(replace(place, line=9, start=99, end=100))
     assert not place.is_same(replace(place, after="3"))

@@ -33,7 +33,7 @@ def excluded(root: Path = ROOT) -> list[Place]:
 
 def find(root: Path, entry: dict[str, object]) -> Place:
     """Return the place that an entry of a list means. Raises: SystemExit if the source has it no more."""
-    keys = [key for key in ("scope", "text", "before", "after", "column") if key in entry]
+    keys = [key for key in ("scope", "text", "before", "after", "nth") if key in entry]
     for place in places_of(root, str(entry["file"])):
         if all(getattr(place, key) == entry[key] for key in keys):
             return place

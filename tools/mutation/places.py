@@ -11,8 +11,9 @@ import ast
 import random
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -65,8 +66,8 @@ class Place:
     start: int
     """Offsets in bytes."""
     end: int
-    column: int
-    """Offset in bytes within ``text``: tells two places of a line apart."""
+    nth: int = 0
+    """How many places before it in the file are the same mutation, on this line or on one that reads alike."""
 
     def applied(self, source: bytes) -> bytes:
         """Return the source with this mutation."""
@@ -74,9 +75,11 @@ class Place:
 
     def is_same(self, other: Place) -> bool:
         """Return whether this is the same mutation of a file that may have changed elsewhere."""
-        return self._identity() == other._identity()
+        return self.mutation == other.mutation
 
-    def _identity(self) -> tuple[str, ...]:
+    @property
+    def mutation(self) -> tuple[str, ...]:
+        """Return what says which mutation it is, wherever its lines are now."""
         return self.file, self.scope, self.text, self.before, self.after
 
 
@@ -84,7 +87,12 @@ def places_of(root: Path, file: str) -> list[Place]:
     """Return every place of a file, in the order of the source."""
     finder = _Finder(file, (root / file).read_bytes())
     finder.visit(ast.parse(finder.source))
-    return sorted(finder.found, key=lambda place: (place.start, place.end, place.kind))
+    before: Counter[tuple[str, ...]] = Counter()
+    places = []
+    for place in sorted(finder.found, key=lambda place: (place.start, place.end, place.kind)):
+        places.append(replace(place, nth=before[place.mutation]))
+        before[place.mutation] += 1
+    return places
 
 
 def draw(
@@ -135,10 +143,9 @@ class _Finder(ast.NodeVisitor):
     def add(self, kind: str, start: int, end: int, after: str) -> None:
         """Note a place; its line is that of its first byte."""
         line = bisect_right(self.starts, start)
-        text = self.lines[line - 1].strip()
-        column = start - self.starts[line - 1] - self.lines[line - 1].index(text)
-        before, scope = self.source[start:end].decode(), ".".join(self.scopes)
-        self.found.append(Place(self.file, scope, line, kind, before, after, text.decode(), start, end, column))
+        text = self.lines[line - 1].decode().strip()
+        before = self.source[start:end].decode()
+        self.found.append(Place(self.file, ".".join(self.scopes), line, kind, before, after, text, start, end))
 
     def add_operator(self, kind: str, left: ast.AST, right: ast.AST, swap: tuple[str, str]) -> None:
         """Note the operator between two operands, unless a comment stands there."""
