@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 
 from tests.live.slurmlab import USER, SlurmLab
-from wattqueue.live.slurm.cluster import ReservationPool
 from wattqueue.live.slurm.guard import CONFIG
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
-from wattqueue.live.slurm.observe import DETAILS, JOBS, NODES, POOL
+from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL
+from wattqueue.live.slurm.observe import NODES
+from wattqueue.live.slurm.writer import ReservationPool
 
 RECORDED = Path(__file__).with_name("recorded")
 FILES = {"nodes": NODES, "jobs": JOBS, "pool": POOL, "details": DETAILS, "config": CONFIG}

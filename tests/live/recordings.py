@@ -10,7 +10,7 @@ from wattqueue.live.slurm.associations import ASSOCIATIONS, SHARES
 from wattqueue.live.slurm.budget_checks import PARTITIONS
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
 from wattqueue.live.slurm.job_facts import EXCLUDED, FACTS
-from wattqueue.live.slurm.observe import SUBMITTED
+from wattqueue.live.slurm.lists import SUBMITTED
 from wattqueue.live.slurm.suitable import FEATURES, RESERVATIONS
 
 SITE = frozenset({FACTS, EXCLUDED, FEATURES, RESERVATIONS, PARTITIONS, ASSOCIATIONS, SHARES})

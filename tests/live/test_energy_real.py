@@ -12,8 +12,8 @@ import pytest
 from tests.live.releases import lab_of
 from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
 from wattqueue.live.slurm.accounting import SlurmEnergy
-from wattqueue.live.slurm.cluster import Frequencies
 from wattqueue.live.slurm.install import prolog
+from wattqueue.live.slurm.writer import Frequencies
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.live.telemetry.pm_counters import PmCounters
 

@@ -15,18 +15,8 @@ from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
-from wattqueue.live.slurm.observe import (
-    DETAILS,
-    JOBS,
-    POOL,
-    Observer,
-    parse_details,
-    parse_job,
-    parse_limit,
-    parse_nodes,
-    parse_pool,
-    split_licences,
-)
+from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL, parse_job, parse_limit, parse_pool, split_licences
+from wattqueue.live.slurm.observe import Observer, parse_details, parse_nodes
 
 LINE = "4_2|4|1795245457|PENDING|JobHeldUser|p1,p2|2|20|1-02:04:00|watts:7,matlab:1|0|65534|N/A||n[1-2]|(null)|3"
 

@@ -25,9 +25,10 @@ from wattqueue.live.cluster import (
     StopJob,
     Write,
 )
-from wattqueue.live.slurm.cluster import Frequencies, ReconfigurePool, ReservationPool, SlurmCluster
+from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
-from wattqueue.live.slurm.observe import SUBMITTED, parse_job
+from wattqueue.live.slurm.lists import SUBMITTED, parse_job
+from wattqueue.live.slurm.writer import Frequencies, ReconfigurePool, ReservationPool
 from wattqueue.live.slurm.writes import check, commands_of
 
 START = JobFields("p2", (2, 2), 300, ("m3", "m2"), 4000.0)

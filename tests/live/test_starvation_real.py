@@ -10,7 +10,7 @@ import pytest
 
 from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, SlurmLab, wait_for
-from wattqueue.live.slurm.cluster import ReservationPool
+from wattqueue.live.slurm.writer import ReservationPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 Record = Callable[[str, object], None]

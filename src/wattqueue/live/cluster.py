@@ -403,7 +403,25 @@ class Finding(NamedTuple):
     fatal: bool
 
 
-class Cluster(Protocol):
+class Writer(Protocol):
+    """What carries out the writes of a cluster."""
+
+    def apply(self, write: Write) -> None:
+        """Carry one write out; it has taken effect when this returns.
+
+        Raises: ClusterError where it was not carried out, or where that is not known. The next snapshot shows it.
+        """
+        ...
+
+    def apply_batch(self, writes: Sequence[Write]) -> list[str]:
+        """Carry out writes of one kind (``Write.batchable``) and return the error of each, empty for none.
+
+        ``apply_each`` is a correct implementation; a driver may do better.
+        """
+        ...
+
+
+class Cluster(Writer, Protocol):
     """What a driver implements. It is used by one thread."""
 
     @property
@@ -421,33 +439,19 @@ class Cluster(Protocol):
         """
         ...
 
-    def apply(self, write: Write) -> None:
-        """Carry one write out; it has taken effect when this returns.
-
-        Raises: ClusterError where it was not carried out, or where that is not known. The next snapshot shows it.
-        """
-        ...
-
-    def apply_batch(self, writes: Sequence[Write]) -> list[str]:
-        """Carry out writes of one kind (``Write.batchable``) and return the error of each, empty for none.
-
-        ``apply_each`` is a correct implementation; a driver may do better.
-        """
-        ...
-
     def check(self) -> Sequence[Finding]:
         """Compare what is installed on the cluster with what the configuration needs, at the start."""
         ...
 
 
-def apply_each(cluster: Cluster, writes: Sequence[Write]) -> list[str]:
+def apply_each(writer: Writer, writes: Sequence[Write]) -> list[str]:
     """Carry writes out one after the other; return the error of each, empty for none."""
-    return [_error_of(cluster, write) for write in writes]
+    return [_error_of(writer, write) for write in writes]
 
 
-def _error_of(cluster: Cluster, write: Write) -> str:
+def _error_of(writer: Writer, write: Write) -> str:
     try:
-        cluster.apply(write)
+        writer.apply(write)
     except ClusterError as error:
         return str(error)
     return ""

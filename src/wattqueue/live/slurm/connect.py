@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 from wattqueue.live.cluster import Finding
 from wattqueue.live.config import LiveConfig
-from wattqueue.live.slurm.cluster import Frequencies, PoolMethod, ReconfigurePool, ReservationPool, SlurmCluster
+from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands, Slurm
 from wattqueue.live.slurm.guard import Guard
+from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReconfigurePool, ReservationPool
 
 
 def commands_for(config: LiveConfig) -> Commands:

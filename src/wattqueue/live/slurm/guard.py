@@ -48,7 +48,8 @@ from wattqueue.live.slurm.budget_checks import (
 )
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
-from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_nodes, parse_pool
+from wattqueue.live.slurm.lists import POOL, complete_lines, parse_pool
+from wattqueue.live.slurm.observe import NODES, parse_nodes
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.world import Layout
 from wattqueue.model.bounds import is_whole

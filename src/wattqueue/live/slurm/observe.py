@@ -1,8 +1,4 @@
-r"""Read jobs, nodes and the pool through squeue, sinfo and scontrol into one frozen snapshot.
-
-A user's own text (job names, comments, paths) may hold blanks, separators, even line ends, and so imitate Slurm's
-fields: a job named ``x\nJobId=7 Priority=9`` prints a second record in ``scontrol show job``. The lists read here
-therefore contain no text of the user; what is needed of it comes from JSON, once per job.
+"""Read jobs, nodes and the pool through squeue, sinfo and scontrol into one frozen snapshot (``lists`` parses them).
 
 Three commands make a snapshot, in this order and for these reasons:
 
@@ -24,58 +20,39 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.json_text import read_json
 from wattqueue.formats.slurm.hostlist import expand
-from wattqueue.live.cluster import NO_CONSTRAINTS, Details, HeldBy, Job, JobKey, Node, Pool, Power, Snapshot, State
-from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
+from wattqueue.live.cluster import NO_CONSTRAINTS, Details, Job, JobKey, Node, Pool, Power, Snapshot
+from wattqueue.live.slurm.commands import Slurm, SlurmError, read
 from wattqueue.live.slurm.dependencies import Dependencies
+from wattqueue.live.slurm.lists import (
+    COLUMNS,
+    DETAILS,
+    JOBS,
+    NONE,
+    POOL,
+    complete_lines,
+    is_header,
+    parse_job,
+    parse_pool,
+    parse_stated,
+)
 from wattqueue.live.slurm.site import SiteReader
 from wattqueue.live.slurm.site_sources import SiteSources
-from wattqueue.live.slurm.sizing import Needs, Shape, count_of, needs_of, parse_gres, with_size
+from wattqueue.live.slurm.sizing import Needs, Shape, needs_of, parse_gres, with_size
 from wattqueue.model.bounds import is_whole
 
-_COLUMNS = (
-    "JobArrayID", "JobID", "SubmitTime", "State", "Reason", "Partition", "NumNodes", "NumCPUs", "TimeLimit",
-    "Licenses", "PriorityLong", "UserID", "StartTime", "NodeList", "ReqNodes", "Dependency", "MaxNodes",
-)  # fmt: skip
-JOB_FIELDS = ":|,".join(_COLUMNS) + ":"
-"""Long format names: the letters of ``-o`` have none for MaxNodes. ``NAME:|`` means unlimited width, then a bar."""
 NODE_FIELDS = "%N|%T|%R|%c|%m|%X|%Y|%G"
-JOBS = ("squeue", "-r", "-a", "-O", JOB_FIELDS)
-"""With the header: it tells an empty queue from an answer that was lost on the way."""
-SUBMITTED = ("squeue", "-r", "-a", "-h", "-O", "JobArrayID:|,SubmitTime:")
-"""Which jobs there are, without what is known about them."""
 NODES = ("sinfo", "-h", "-a", "-e", "-o", NODE_FIELDS)
 """``-e`` groups nodes only where all printed figures are equal; without it sinfo prints the least one and a plus."""
-POOL = ("scontrol", "-o", "show", "licenses")
-DETAILS = ("squeue", "-a", "--json")
-NONE = frozenset({"", "(null)", "N/A", "NONE", "None", "Unknown"})
-"""How Slurm's commands print that a field has no value; it differs by field and release."""
-NO_LIMIT = frozenset({"UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit"})
 POWER: dict[str, Power] = {"~": "off", "#": "booting", "%": "stopping", "!": "stopping"}
 POWER_WORDS: dict[str, Power] = {"powered_down": "off", "powering_down": "stopping", "powering_up": "booting"}
 FLAGS = "*~#!%$@^-+"
 """Marks after a node's state: * no answer, ~ off, # booting, % and ! stopping, $ maintenance, @ ^ reboot, - planned."""
 FREE = frozenset({"idle", "planned"})
 BUSY = frozenset({"allocated", "mixed", "completing"})
-STATES: dict[str, State] = {
-    "PENDING": "pending", "CONFIGURING": "starting", "RUNNING": "running", "SUSPENDED": "suspended",
-    "STOPPED": "stopped", "RESIZING": "busy", "SIGNALING": "busy", "STAGE_OUT": "busy", "COMPLETING": "completing",
-}  # fmt: skip
-"""States of jobs; every other one is that of a job that has ended."""
-HELD_BY: dict[str, HeldBy] = {
-    "JobHeldUser": "user", "JobHeldAdmin": "operator", "launch failed requeued held": "failed",
-}  # fmt: skip
-"""Reasons of a hold. Any other (BadConstraints: no node can serve the job) is a hold of Slurm's own."""
-
-PATIENT = frozenset({
-    "None", "Priority", "Resources", "BeginTime", "Dependency", "Licenses", "Cleaning", "JobHeldUser", "JobHeldAdmin",
-    "JobArrayTaskLimit",
-})  # fmt: skip
-"""Reasons that go away when other jobs end or Slurm looks again; any other keeps a released job from starting."""
 
 
 @dataclass
@@ -181,7 +158,7 @@ class Observer:
                     continue
             seen[line] = row
         self._jobs = seen
-        place = _COLUMNS.index("Dependency")
+        place = COLUMNS.index("Dependency")
         waits = ((row.key, line.split("|")[place]) for line, row in seen.items() if not row.eligible)
         self._waits_for = {key: text for key, text in waits if text not in NONE}
         if bad and not seen:
@@ -309,90 +286,6 @@ def _record_of(key: JobKey, found: dict[JobKey, Record]) -> Record | None:
     return found.get(key) or found.get(array)
 
 
-def complete_lines(text: str, command: str) -> list[str]:
-    """Lines of an output that ends with a line end. Raises SlurmError for one cut short (a full pipe, a kill)."""
-    if text and not text.endswith("\n"):
-        raise SlurmError(f"{command}: its output is cut short")
-    return [line for line in text.split("\n") if line]
-
-
-def is_header(line: str) -> bool:
-    """Whether a line is squeue's header for JOB_FIELDS: as many names, where a job has its number second."""
-    names = line.split("|")
-    return len(names) == len(_COLUMNS) and not is_whole(names[1])
-
-
-def parse_job(line: str) -> Job:
-    """One line of squeue with JOB_FIELDS. Raises ValueError, IndexError or InputError for any other line."""
-    parts = line.split("|")
-    if len(parts) != len(_COLUMNS):
-        raise ValueError(line)
-    name, number, submit, state, reason, partition, nodes, cpus, limit, text, priority, uid = parts[:12]
-    start, node_list, requested, dependency, most = parts[12:]
-    watts, others = split_licences(text)
-    # a line of garbage with the right number of bars would otherwise be a job in an unknown state
-    if not state.isupper():
-        raise ValueError(line)
-    least = int(nodes.partition("-")[0])
-    stated_most = int(most.partition("-")[0] or 0)  # 0 where no maximum is stated
-    most_nodes = max(least, stated_most)
-    array, _, task = name.partition("_")
-    whole, _, component = name.partition("+")
-    held: HeldBy = HELD_BY.get(reason, "manager") if priority == "0" and state == "PENDING" else ""
-    return Job(
-        JobKey(name, float(submit)),
-        int(number),
-        STATES.get(state, "ended"),
-        reason,
-        partition,
-        least,
-        int(cpus.partition("-")[0]),
-        parse_limit(limit),
-        watts,
-        int(priority),
-        int(uid),
-        math.nan if start in NONE else float(start),
-        () if node_list in NONE else tuple(expand(node_list)),
-        () if requested in NONE else tuple(expand(requested)),
-        dependency in NONE,
-        held,
-        most_nodes,
-        "",
-        (least, stated_most),
-        array if task else "",
-        int(task) if is_whole(task) else 0,
-        whole if component else "",
-        int(component) if is_whole(component) else 0,
-        state == "PENDING" and priority != "0" and reason.partition(",")[0] not in PATIENT,
-        others,
-    )
-
-
-def parse_limit(text: str) -> float:
-    """Seconds of ``D-HH:MM:SS``, ``HH:MM:SS`` or ``MM:SS``; inf for no limit."""
-    if text in NO_LIMIT:
-        return math.inf
-    days, _, clock = text.rpartition("-")
-    seconds = 0.0
-    for piece in clock.split(":"):
-        seconds = seconds * 60 + int(piece)
-    return seconds + 86400.0 * int(days or 0)
-
-
-def split_licences(text: str) -> tuple[int, tuple[str, ...]]:
-    """Count of our licence (-1 for none) and the others as they stand, from ``watts:300,matlab:1``."""
-    if text in NONE:
-        return -1, ()
-    watts, others = -1, []
-    for piece in text.split(","):
-        name, _, count = piece.partition(":")
-        if name == LICENCE:  # a job that took over another's nodes names both counts
-            watts = max(watts, 0) + int(count or 1)
-        else:
-            others.append(piece)
-    return watts, tuple(others)
-
-
 def parse_nodes(line: str) -> tuple[tuple[Node, Shape], ...]:
     """Nodes of one line of sinfo with NODE_FIELDS. Raises SlurmError for any other line."""
     parts = line.split("|")
@@ -412,26 +305,6 @@ def parse_nodes(line: str) -> tuple[tuple[Node, Shape], ...]:
     return tuple((Node(name, plain, power, usable, plain in BUSY, (partition,)), shape) for name in expand(names))
 
 
-def parse_pool(text: str) -> Pool | None:
-    """Our licence of ``scontrol -o show licenses``; None where there is none.
-
-    Raises: SlurmError for text that is no list of licences, an empty one included: Slurm says so where there is none.
-    """
-    lines = complete_lines(text, "scontrol show licenses")
-    if not lines:
-        raise SlurmError("scontrol printed nothing about licences")
-    for line in lines:
-        fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
-        if fields.get("LicenseName") == LICENCE:
-            try:
-                return Pool(int(fields["Total"]), int(fields["Used"]), int(fields.get("Reserved", 0)))
-            except (KeyError, ValueError) as error:
-                raise SlurmError(f"scontrol printed {line[:80]!r} for the licence {LICENCE}") from error
-        if "LicenseName" not in fields and not line.startswith("No licenses"):
-            raise SlurmError(f"scontrol printed {line[:80]!r}, which is no licence")
-    return None
-
-
 Record = tuple[Details, Needs]
 """What ``squeue --json`` states about one job."""
 
@@ -443,28 +316,6 @@ def parse_details(text: str) -> dict[JobKey, Record]:
     """
     try:
         jobs = read_json(text)["jobs"]
-        return {key: record for job in jobs for key, record in [_parse_details(job)]}
+        return {key: (details, needs_of(job)) for job in jobs for key, details in [parse_stated(job)]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SlurmError(f"squeue --json cannot be read: {error!r}"[:200]) from error
-
-
-def _parse_details(job: dict[str, Any]) -> tuple[JobKey, Record]:
-    task = job.get("array_task_id")
-    if isinstance(task, dict):
-        task = task["number"] if task.get("set") else None
-    array = count_of(job.get("array_job_id"))
-    # the names that squeue -r prints and that commands accept
-    name = f"{array}_{task}" if array and task is not None else str(job["job_id"])
-    if count_of(job.get("het_job_id")):
-        name = f"{count_of(job['het_job_id'])}+{count_of(job.get('het_job_offset'))}"
-    details = Details(
-        app=str(job.get("name") or ""),
-        user=str(job.get("user_name") or ""),
-        account=str(job.get("account") or ""),
-        comment=str(job.get("comment") or ""),
-        mark=str(job.get("admin_comment") or ""),
-        restarts=count_of(job.get("restart_cnt")),
-        parts=2 if count_of(job.get("het_job_id")) else 1,
-        throttle=count_of(job.get("array_max_tasks")),
-    )
-    return JobKey(name, float(count_of(job["submit_time"]))), (details, needs_of(job))

@@ -30,6 +30,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from wattqueue.live.cluster import Job
+from wattqueue.live.slurm.lists import count_of
 
 _GRES = re.compile(r"(?:gres[:/])?([A-Za-z0-9_\-]+)((?:[:=][A-Za-z0-9_.\-]+)*)")
 
@@ -195,13 +196,6 @@ def _small(value: Any) -> int:
     """A 16-bit count, 0 where it is not set: Slurm prints its "no value" (65534) or infinite (65535) in some fields."""
     number = count_of(value)
     return number if number < 65534 else 0
-
-
-def count_of(value: Any) -> int:
-    """A count of Slurm's JSON: plain in 22.05, ``{"set": .., "infinite": .., "number": ..}`` since 23.02."""
-    if isinstance(value, dict):
-        value = value.get("number", 0) if value.get("set", True) and not value.get("infinite") else 0
-    return int(value or 0)
 
 
 def _fits(needs: Needs, shape: Shape) -> bool:
