@@ -16,8 +16,8 @@ from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
 from tests.live.test_live_targets import Stated
 from wattqueue.live.cluster import Snapshot, StopJob
+from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
-from wattqueue.live.features.consent import CONSENT, SiteDefaults
 from wattqueue.live.reports.why_file import WhyFile
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.observe import Observer

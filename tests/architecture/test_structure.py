@@ -17,7 +17,7 @@ BOUNDS = {
     "wide_functions": 2,
     "circle": 0,
     "lazy_circle": 0,
-    "live_modules": 34,
+    "live_modules": 35,
     "numbered_slots": 0,
 }
 

@@ -16,8 +16,8 @@ from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_live_targets import Stated
 from wattqueue.kernels.site_meter import COUNT
 from wattqueue.live.cluster import ContinueJob, RequeueJob, StopJob
+from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
-from wattqueue.live.features.consent import CONSENT, SiteDefaults
 from wattqueue.live.features.ledger_meter import LedgerMeter
 from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes

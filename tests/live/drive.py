@@ -10,10 +10,10 @@ from typing import TypeVar
 from tests.live.table_check import TableCheck
 from wattqueue.live.assemble import Inputs, build
 from wattqueue.live.cluster import Cluster
+from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.capfile import CapFile
-from wattqueue.live.features.consent import SiteDefaults
 from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.features.load_targets import TargetSource
 from wattqueue.live.features.misnamed import MisnamedRecord

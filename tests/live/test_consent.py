@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import Details, JobKey
 from wattqueue.live.config import load_config
-from wattqueue.live.features.consent import Consents, SiteDefaults, StatedConsent, parse_tag
+from wattqueue.live.consent_tags import SiteDefaults, StatedConsent, parse_tag
+from wattqueue.live.features.consent import Consents
 
 DEFAULTS = SiteDefaults({"ada": True, "bob": False}, {"climate": True}, others=False)
 

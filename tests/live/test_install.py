@@ -15,7 +15,7 @@ from tests.live.releases import lab_of
 from tests.live.slurmlab import OPERATOR, USER, SlurmLab, real, wait_for
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.slurm.hostlist import expand
-from wattqueue.live.features.consent import parse_tag
+from wattqueue.live.consent_tags import parse_tag
 from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.guard import staff_of

@@ -14,8 +14,8 @@ from tests.live.power_model import ModelMeter, PowerModel, follow
 from tests.live.test_node_limits import MOST_W, Live
 from wattqueue.errors import PolicyError
 from wattqueue.live.cluster import ContinueJob, RequeueJob, StopJob
+from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
-from wattqueue.live.features.consent import CONSENT, SiteDefaults
 from wattqueue.live.node_power import NO_CONTROL, NOTHING_MORE
 from wattqueue.live.planner import Rules
 from wattqueue.live.recordings.replay import replay

@@ -19,7 +19,7 @@ from tests.live.procs import states_by
 from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
 from tests.live.test_live_targets import Stated
-from wattqueue.live.features.consent import CONSENT, SiteDefaults
+from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.files.status import BEAT, HEAD
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script

@@ -16,9 +16,9 @@ from tests.live.test_conditions import value
 from tests.live.test_controller import make_slurm
 from tests.live.test_live_targets import Stated
 from tests.live.typical import Typical
+from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.capfile import CapFile
-from wattqueue.live.features.consent import SiteDefaults
 from wattqueue.live.reports.metrics import LiveMetrics
 from wattqueue.live.reports.report import ControllerLog, describe
 from wattqueue.live.reports.why import read_why, sentence

@@ -16,8 +16,8 @@ from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_live_targets import Stated
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import ChangeJob, ContinueJob, RequeueJob, StopJob, Write
+from wattqueue.live.consent_tags import CONSENT, NO_CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
-from wattqueue.live.features.consent import CONSENT, NO_CONSENT, SiteDefaults
 from wattqueue.live.features.load_targets import consenting_w
 from wattqueue.live.parking import AGAIN_S
 from wattqueue.live.recordings.recording import inputs_of

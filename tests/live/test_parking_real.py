@@ -20,7 +20,7 @@ from tests.live.test_holds_real import run_again
 from tests.live.test_live_targets import Stated
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import ContinueJob, JobKey, StopJob
-from wattqueue.live.features.consent import CONSENT, NO_CONSENT
+from wattqueue.live.consent_tags import CONSENT, NO_CONSENT
 from wattqueue.live.planner import Rules
 from wattqueue.live.reports.why import read_consent
 from wattqueue.live.slurm.cluster import SlurmCluster

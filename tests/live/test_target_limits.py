@@ -11,7 +11,7 @@ import pytest
 from tests.live.fakeslurm import FakeJob
 from tests.live.test_live_targets import Stated
 from tests.live.test_node_limits import HIGH_W, LOW_W, NODES, OTHER_W, Live
-from wattqueue.live.features.consent import CONSENT, SiteDefaults
+from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.parts.actions import Action, SetDomainCaps
 from wattqueue.policy import session

@@ -20,7 +20,7 @@ from tests.live.test_parking import Place
 from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, ReleaseJob
-from wattqueue.live.features.consent import CONSENT
+from wattqueue.live.consent_tags import CONSENT
 from wattqueue.live.reports.why import consent_sentence, read_consent, read_why, sentence
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.signals import Cap

@@ -21,8 +21,8 @@ from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.broker_site import BrokerSite, blocks, broker_site
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
+from wattqueue.live.consent_tags import CONSENT
 from wattqueue.live.controller import Controller
-from wattqueue.live.features.consent import CONSENT
 
 TOP_HZ = 2.6e9
 NODES = ("n1", "n2", "n3", "n4")

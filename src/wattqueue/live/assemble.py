@@ -30,6 +30,7 @@ from wattqueue.live.agents import agents_behind
 from wattqueue.live.apply import Applier
 from wattqueue.live.cluster import Cluster, Node
 from wattqueue.live.config import LimitsSection, LiveConfig
+from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.decision import Decider, require_live
 from wattqueue.live.entry_points import TargetExtension, live_extension
@@ -37,7 +38,7 @@ from wattqueue.live.extension import Extension
 from wattqueue.live.features.agent_controls import AppSources, load_live_policy
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.capfile import CapFile, cap_extension
-from wattqueue.live.features.consent import Consents, SiteDefaults, consent_extension
+from wattqueue.live.features.consent import Consents, consent_extension
 from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.features.learning import MeasuredJobs
 from wattqueue.live.features.ledger_meter import LedgerMeter, ledger_extension

@@ -23,9 +23,9 @@ from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import in_folder
 from wattqueue.formats.toml import read_toml
 from wattqueue.live.agents import BrokerSection
+from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.entry_points import live_extension
 from wattqueue.live.features.capfile import names_file
-from wattqueue.live.features.consent import SiteDefaults
 from wattqueue.live.files.reading import HINT, home_of, is_loopback
 from wattqueue.live.watts.lowering import parse_overshoot
 from wattqueue.model.app_check import Ladder
@@ -182,7 +182,7 @@ class MetricsSection(Section):
 
 
 class ConsentSection(Section):
-    """What holds during a load target for jobs whose comment states no consent (``live.features.consent``)."""
+    """What holds during a load target for jobs whose comment states no consent (``live.consent_tags``)."""
 
     others: bool = False
     """For users and accounts that are not listed."""

@@ -166,6 +166,18 @@ DVFS_BETA = Bound(
 SIGNAL = Bound(-1e9, 1e9, "", "prices and intensities are in the unit of the option, such as EUR/MWh or gCO2/kWh")
 """A price (negative ones occur) or carbon intensity in its stated unit; in most currencies far below."""
 
+ALLOWED = Bound(0, 1, "", "1 is a job that may be slowed down or held back during a load target, 0 one that may not")
+"""The flag of a job; only its two ends are values."""
+
+SLOWDOWN = Bound(1, 1e6, "", "2 is a job that may take twice its run time at full speed")
+"""Greatest run time of a job, as a multiple of the one at full speed."""
+
+PRICE = Bound(0, 1e9, "", "what the user asks for one hour of added turnaround, in the currency of the tariff")
+"""Price of an added hour."""
+
+CHECKPOINT = Bound(1, 1e9, "s", "600 is a job that keeps its work every 600 s, and may be requeued for a load target")
+"""Seconds of work between two checkpoints of a job."""
+
 COUNT = Bound(1, 2**31 - 1, "", "a whole number that fits 32 bits")
 """Other whole numbers: queue depth, processors of a node, seeds of options that are stored in 32 bits."""
 

@@ -16,19 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
-from wattqueue.model.bounds import Bound
+from wattqueue.model.bounds import ALLOWED, CHECKPOINT, PRICE, SLOWDOWN
 from wattqueue.model.codec import take
 
 Floats = NDArray[np.float64]
 
-ALLOWED = Bound(0, 1, "", "1 is a job that may be slowed down or held back during a load target, 0 one that may not")
-"""The flag of a job; only its two ends are values."""
-SLOWDOWN = Bound(1, 1e6, "", "2 is a job that may take twice its run time at full speed")
-"""Greatest run time of a job, as a multiple of the one at full speed."""
-PRICE = Bound(0, 1e9, "", "what the user asks for one hour of added turnaround, in the currency of the tariff")
-"""Price of an added hour."""
-CHECKPOINT = Bound(1, 1e9, "s", "600 is a job that keeps its work every 600 s, and may be requeued for a load target")
-"""Seconds of work between two checkpoints of a job."""
 LIMITS = {
     "allowed": ALLOWED,
     "greatest_slowdown": SLOWDOWN,

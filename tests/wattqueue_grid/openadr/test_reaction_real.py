@@ -17,7 +17,7 @@ from tests.live.procs import states_of
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import wait_for
 from tests.wattqueue_grid.openadr.grid import SECRET, Grid, limit, soon
-from wattqueue.live.features.consent import CONSENT
+from wattqueue.live.consent_tags import CONSENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 POOL_W, LEFT_W = 1600, 450

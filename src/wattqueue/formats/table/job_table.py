@@ -31,7 +31,7 @@ from wattqueue.formats.atomic_write import atomic_write, polars_errors
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.table import profile_column
 from wattqueue.model import bounds, consent
-from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS, is_whole
+from wattqueue.model.bounds import ALLOWED, DURATION_S, TIME_S, UNIT_W, UNITS, is_whole
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.version import SCHEMA_VERSION
@@ -46,9 +46,7 @@ REQUIRED = ("submit_s", "nodes", "runtime_s")
 OF_POLICIES = {
     "frequency_min_hz": bounds.FREQUENCY_HZ,
     "frequency_max_hz": bounds.FREQUENCY_HZ,
-    "capped_windows": replace(
-        consent.ALLOWED, reason="1 is a job that may run while a cap is in force, 0 one that may not"
-    ),
+    "capped_windows": replace(ALLOWED, reason="1 is a job that may run while a cap is in force, 0 one that may not"),
     "memory_gb": replace(bounds.MEMORY_GB, low=0, reason="memory of the whole job in GB, not in bytes or MB"),
     "user_power_w": UNIT_W,
 }

@@ -409,7 +409,7 @@ local function component_of(jd)
   return offset
 end
 
--- What a user writes into a comment about load targets (wattqueue/live/features/consent.py reads it, and decides). A wrong tag is
+-- What a user writes into a comment about load targets (wattqueue/live/consent_tags.py reads it, and decides). A wrong tag is
 -- no consent: its user learns that here, and the job is submitted all the same.
 local NUMBER = "^%d+%.?%d*$"
 local function is_limit(name, value)
