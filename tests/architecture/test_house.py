@@ -156,7 +156,12 @@ def test_the_arrows_are_those_of_the_design() -> None:
     assert not may_import("wattqueue_grid", "wattqueue_studies")
 
 
-MAY_KNOW_SLURM = {"live.assemble": "connects what a configuration names"}
+MAY_KNOW_SLURM = {
+    "live.assemble": "connects what a configuration names",
+    "live.guard.__main__": "connects what the guard's settings name",
+    "live.guard.client": "stands for commands and writes of Slurm",
+    "live.guard.serve": "runs the commands of Slurm",
+}
 """Modules outside the driver that may import it, besides the command line."""
 
 
@@ -176,6 +181,7 @@ def test_the_driver_of_slurm_is_known_where_controllers_are_assembled(module: Mo
 MAY_WRITE_TO_A_CLUSTER = {
     "live.apply": "each write passes the bound (live.watts.bound)",
     "live.cluster": "one write after the other, for drivers",
+    "live.guard.client": "hands over to the guard, which checks each write again",
     "live.release": "releases into the pool while the controller is away",
     "cli.live": "install gives watts, uninstall takes the budget out",
 }

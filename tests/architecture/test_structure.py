@@ -37,6 +37,16 @@ def test_what_releases_jobs_needs_little() -> None:
     assert sum(len(file.code_lines) for file in files) <= 3_350
 
 
+GUARD = ("wattqueue.live.guard.__main__",)
+"""The process with the rights to write to Slurm: somebody has to be able to read all of it."""
+
+
+def test_the_guard_can_be_read() -> None:
+    files, others = closure(files_in(ROOT / "src"), GUARD)
+    assert others == set()
+    assert sum(len(file.code_lines) for file in files) <= 2_500
+
+
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     """Two packages in which each figure has a value that can be counted by hand."""

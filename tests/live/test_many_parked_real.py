@@ -20,7 +20,8 @@ from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
 from tests.live.test_live_targets import Stated
 from wattqueue.live.consent_tags import CONSENT, SiteDefaults
-from wattqueue.live.files.status import BEAT, HEAD
+from wattqueue.live.files.lease import BEAT
+from wattqueue.live.files.status import HEAD
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.state.audit import rows_of, verify

@@ -16,7 +16,7 @@ from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, PATIENCE_S, SlurmLab
 from wattqueue.live.cluster import Pool
 from wattqueue.live.controller import Controller
-from wattqueue.live.files.status import BEAT
+from wattqueue.live.files.lease import BEAT
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.slurm.observe import Observer

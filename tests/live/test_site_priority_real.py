@@ -13,7 +13,7 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, USER, SlurmLab, wait_for
-from wattqueue.live.files.status import BEAT
+from wattqueue.live.files.lease import BEAT
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.model.signals import Cap

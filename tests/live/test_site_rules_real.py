@@ -13,7 +13,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, SlurmLab, wait_for
 from wattqueue.live.controller import Controller
-from wattqueue.live.files.status import BEAT
+from wattqueue.live.files.lease import BEAT
 from wattqueue.live.reports.report import Report
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script

@@ -12,7 +12,8 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
-from wattqueue.live.files.status import BEAT, HEAD
+from wattqueue.live.files.lease import BEAT
+from wattqueue.live.files.status import HEAD
 from wattqueue.live.recordings.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script

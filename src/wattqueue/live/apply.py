@@ -30,7 +30,6 @@ from typing import NamedTuple, Protocol
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import (
-    Cluster,
     HoldJob,
     JobKey,
     ReleaseJob,
@@ -38,6 +37,7 @@ from wattqueue.live.cluster import (
     SetPool,
     SetPriority,
     Write,
+    WriteDriver,
     apply_each,
 )
 from wattqueue.live.watts.bound import WattBound
@@ -85,7 +85,7 @@ class Applier:
     must not depend on a disk.
     """
 
-    cluster: Cluster
+    cluster: WriteDriver
     journal: Journal
     boundary: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic

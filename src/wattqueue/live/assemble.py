@@ -50,6 +50,7 @@ from wattqueue.live.features.target_file import TargetFile
 from wattqueue.live.features.teaching import Teacher, teacher_extension
 from wattqueue.live.files.reading import read_secret
 from wattqueue.live.files.status import HEAD, RunDir, notify
+from wattqueue.live.guard.client import GuardedRunDir, connection_to
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
@@ -94,6 +95,13 @@ def sources_of(config: LiveConfig) -> list[TelemetrySource]:
         where = (t.prometheus_url, t.prometheus_query, t.prometheus_label, t.prometheus_fresh_query)
         sources.append(Prometheus(*where, token=token, resolution_w=t.prometheus_resolution_w))
     return sources
+
+
+def run_dir_of(config: LiveConfig, *, across_hosts: bool) -> RunDir:
+    """Return the controller's run folder; where a guard writes, lease and heartbeat are the guard's."""
+    if config.guard is None:
+        return RunDir(config.run_dir, across_hosts)
+    return GuardedRunDir(config.run_dir, across_hosts, guard=connection_to(config.guard.socket))
 
 
 def rules_of(config: LiveConfig) -> Rules:
@@ -248,7 +256,7 @@ def assemble(
     shared = SharedLease(engine, clock, min(config.takeover_s, config.away_s)) if config.mode == "control" else None
     if shared is not None:
         waiting(shared)
-    run_dir = RunDir(config.run_dir, across_hosts=shared is not None and shared.across_hosts)
+    run_dir = run_dir_of(config, across_hosts=shared is not None and shared.across_hosts)
     run_dir.claim()
     done = upgrade_state(engine)  # now that no other controller is at work on these tables
     audit = audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock)

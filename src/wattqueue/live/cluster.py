@@ -396,6 +396,15 @@ class SetDrain(Write, kind="drain"):
     on: bool
 
 
+def only_reduces_power(write: Write, row: Job | None) -> bool:
+    """Whether a write that lowers can only lower what jobs may draw; ``row`` is its job.
+
+    The licence of a running job is not what it draws.
+    """
+    frees = isinstance(write, ChangeJob) and row is not None and row.active
+    return not (frees or isinstance(write, SetDrain) or (isinstance(write, PowerNode) and write.on))
+
+
 class Finding(NamedTuple):
     """Something installed that contradicts the configuration. ``fatal``: the cap or the control would not hold."""
 
@@ -403,7 +412,7 @@ class Finding(NamedTuple):
     fatal: bool
 
 
-class Writer(Protocol):
+class WriteDriver(Protocol):
     """What carries out the writes of a cluster."""
 
     def apply(self, write: Write) -> None:
@@ -421,7 +430,7 @@ class Writer(Protocol):
         ...
 
 
-class Cluster(Writer, Protocol):
+class Cluster(WriteDriver, Protocol):
     """What a driver implements. It is used by one thread."""
 
     @property
@@ -444,12 +453,12 @@ class Cluster(Writer, Protocol):
         ...
 
 
-def apply_each(writer: Writer, writes: Sequence[Write]) -> list[str]:
+def apply_each(writer: WriteDriver, writes: Sequence[Write]) -> list[str]:
     """Carry writes out one after the other; return the error of each, empty for none."""
     return [_error_of(writer, write) for write in writes]
 
 
-def _error_of(writer: Writer, write: Write) -> str:
+def _error_of(writer: WriteDriver, write: Write) -> str:
     try:
         writer.apply(write)
     except ClusterError as error:

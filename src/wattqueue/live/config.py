@@ -64,6 +64,15 @@ class SlurmSection(Section):
     """Whether nodes may be stopped and woken (needs Slurm's Administrator level)."""
 
 
+class GuardSection(Section):
+    """The guard that has the rights to write to Slurm; without this section this process has them itself."""
+
+    socket: Path
+    """Socket of the guard, as its own file states it."""
+    run_dir: Path
+    """The guard's run folder: heartbeat, lease, the figure that is withheld."""
+
+
 class TelemetrySection(Section):
     """Sources of power, in order of trust: powercap, pm_counters, agents, prometheus."""
 
@@ -234,6 +243,7 @@ class LiveConfig(Section):
     starts_a_cycle: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Most starts per round: each takes two commands, and the round should stay within its period."""
     slurm: SlurmSection = SlurmSection()
+    guard: GuardSection | None = None
     telemetry: TelemetrySection = TelemetrySection()
     limits: LimitsSection = LimitsSection()
     metrics: MetricsSection = MetricsSection()
@@ -244,6 +254,11 @@ class LiveConfig(Section):
     """CSV of load targets in seconds since the epoch, read again whenever it changes."""
     openadr: Section | None = None
     """Takes events of a grid operator's VTN as load targets; its fields are those of the package that serves it."""
+
+    @property
+    def beat_dir(self) -> Path:
+        """The folder of heartbeat and lease."""
+        return self.run_dir if self.guard is None else self.guard.run_dir
 
     @field_validator("policy", "machine", "cap", "state")
     @classmethod

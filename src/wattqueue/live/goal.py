@@ -47,6 +47,7 @@ from wattqueue.live.cluster import (
     Snapshot,
     StopJob,
     Write,
+    only_reduces_power,
 )
 
 
@@ -138,16 +139,10 @@ def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
     grows = bool(pool) and int(pool[0].after) > int(pool[0].before)
     power = [w for node in goal.nodes for w in _power(snapshot, node)]
     safe = [*([] if grows else pool), *lowering, *requeue, *power]
-    marked = [replace(w, reduces_power=_only_reduces_power(w, snapshot)) for w in safe]
+    rows = snapshot.by_key
+    marked = [replace(w, reduces_power=only_reduces_power(w, rows.get(w.key) if w.key else None)) for w in safe]
     # not marked as lowering: nobody would continue a job whose stop was not stored
     return [*marked, *parking, *raising, *(pool if grows else []), *starting]
-
-
-def _only_reduces_power(write: Write, snapshot: Snapshot) -> bool:
-    """Whether a write can only lower what jobs may draw. The licence of a running job is not what it draws."""
-    row = snapshot.by_key.get(write.key) if write.key is not None else None
-    frees = isinstance(write, ChangeJob) and row is not None and row.active
-    return not (frees or isinstance(write, SetDrain) or (isinstance(write, PowerNode) and write.on))
 
 
 def _pool(snapshot: Snapshot, goal: Goal) -> Iterator[SetPool]:

@@ -127,12 +127,13 @@ def read_settings(path: Path) -> ReleaseSettings:
             return default
         return found
 
-    home = home_of(folder)
+    home, guard = home_of(folder), data.get("guard")
+    where = value(guard, "run_dir", str, "") if isinstance(guard, dict) else ""
     state = value(data, "state", str, str(home / "wattqueue-live.db"))
     conf, bin_dir = value(slurm, "conf", str, ""), value(slurm, "bin_dir", str, "")
     away_s = float(value(data, "away_s", float, 120.0))
     return ReleaseSettings(
-        folder / value(data, "run_dir", str, str(home / "run")),
+        folder / (where or value(data, "run_dir", str, str(home / "run"))),
         away_s if away_s > 0 else 120.0,
         str(folder / conf) if conf else "",
         str(folder / bin_dir) if bin_dir else "",

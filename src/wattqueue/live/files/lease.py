@@ -28,7 +28,8 @@ from pathlib import Path
 from wattqueue.errors import OutputError, WattQueueError
 from wattqueue.formats.atomic_write import atomic_text
 
-LEASE = "lease"
+LEASE, BEAT = "lease", "beat"
+"""Files of a run folder: who may write to Slurm, and the heartbeat (``live.files.status``)."""
 AHEAD_S = 10.0
 """A time further in the future than this was written by a clock that was wrong, and says nothing about its writer."""
 

@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.files.lease import AHEAD_S, Lease, is_young, read_stamp, replace_text
+from wattqueue.live.files.lease import AHEAD_S, BEAT, Lease, is_young, read_stamp, replace_text
 from wattqueue.live.files.withheld import store
 from wattqueue.model.bounds import is_whole
 
-BEAT, STATUS, LOCK, HEAD, COMPILING = "beat", "status.json", "lock", "audit.head", "compiling"
+STATUS, LOCK, HEAD, COMPILING = "status.json", "lock", "audit.head", "compiling"
 COMPILING_S = 30.0
 """Age from which the sign of a controller that compiles says nothing any more: several times between two of them."""
 

@@ -6,20 +6,11 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from wattqueue.live.cluster import Finding, Snapshot, Write, Writer
+from wattqueue.live.cluster import Finding, Snapshot, Write
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReservationPool, SlurmWriter
-
-
-class SnapshotWriter(Writer, Protocol):
-    """What carries out writes, and is given each snapshot on which they are decided."""
-
-    def observed(self, snapshot: Snapshot) -> None:
-        """Take over a snapshot that was read just now."""
-        ...
+from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReservationPool, SlurmWriter, SnapshotWriter
 
 
 @dataclass

@@ -8,14 +8,17 @@ from collections.abc import Callable, Sequence
 
 from wattqueue.live.cluster import Finding
 from wattqueue.live.config import LiveConfig
+from wattqueue.live.guard.client import GuardedCommands, GuardWriter, connection_to
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands, Slurm
 from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReconfigurePool, ReservationPool
 
 
-def commands_for(config: LiveConfig) -> Commands:
-    """Return the commands of the configured Slurm."""
+def commands_for(config: LiveConfig) -> Slurm:
+    """Return the commands of the configured Slurm; those of its guard, where it has one."""
+    if config.guard is not None:
+        return GuardedCommands(connection_to(config.guard.socket))
     environment = {} if config.slurm.conf is None else {"SLURM_CONF": str(config.slurm.conf)}
     return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
 
@@ -31,6 +34,7 @@ def connect(
 
     ``priorities``: whether the policy orders jobs by the site's priorities.
     """
+    guarded = config.guard is not None and slurm is None
     slurm = slurm or commands_for(config)
     pool: PoolMethod = ReservationPool()
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
@@ -48,4 +52,5 @@ def connect(
         clock,
         comments_every_s=every_s,
         priorities=priorities,
+        writer=GuardWriter(connection_to(config.guard.socket)) if config.guard is not None and guarded else None,
     )

@@ -53,7 +53,7 @@ def _heartbeat(config: LiveConfig, now_s: float) -> Iterator[Check]:
     if config.mode != "control":
         yield Check(AREA, "heartbeat", PART, f"mode {config.mode} has none", 'nothing is held: mode = "control"')
         return
-    beat = heartbeat_of(config.run_dir, config.mode, now_s, config.away_s)
+    beat = heartbeat_of(config.beat_dir, config.mode, now_s, config.away_s)
     age = "none" if beat.age_s is None else f"{beat.age_s:.0f} s old"
     yield Check(AREA, "heartbeat", NO if beat.problems else YES, age, "; ".join(beat.problems))
 

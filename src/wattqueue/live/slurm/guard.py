@@ -36,7 +36,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
 from wattqueue.live.config import LiveConfig
-from wattqueue.live.files.status import BEAT
+from wattqueue.live.files.lease import BEAT
 from wattqueue.live.goal import JobGoal, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
@@ -110,7 +110,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     free = [name for name in members if name not in nodes]
     default = values.get("DefMemPerCPU", "")
     return Settings(
-        nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s),
+        nodes, [uid_of(config)], config.beat_dir.resolve() / BEAT, math.ceil(config.away_s),
         whole_pool(config, layout.machine, shared, [row for row, _ in rows_of_nodes]),
         free, int(default) if memory and is_whole(default) else 0, staff_of(slurm), memory,
         refuses_too_few_gres(values.get("SLURM_VERSION", "")),

@@ -27,6 +27,7 @@ from wattqueue.live.cluster import (
     SetPool,
     Snapshot,
     Write,
+    WriteDriver,
     apply_each,
 )
 from wattqueue.live.slurm.commands import JOB, LICENCE, Slurm, SlurmError, must
@@ -142,6 +143,14 @@ CONFIRM_S = 2.0
 
 
 REPLACED = "Slurm has given this id to another job since the job was seen"
+
+
+class SnapshotWriter(WriteDriver, Protocol):
+    """What carries out writes, and is given each snapshot on which they are decided."""
+
+    def observed(self, snapshot: Snapshot) -> None:
+        """Take over a snapshot that was read just now."""
+        ...
 
 
 @dataclass

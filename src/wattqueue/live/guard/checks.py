@@ -1,0 +1,202 @@
+"""What the guard checks before a write, from its own settings and its own observation.
+
+Watts. A job counts the most that its nodes can draw, whatever its licence says, unless the settings have the guard
+accept more (``settings.ACCEPTED``). Two rules keep the sum of what counts within the cap and what the site accepts:
+
+- a licence below what counts is *uncovered* by the difference; the open pool and all uncovered watts together may not
+  exceed the cap (``watts.bound.WattBound``);
+- a job is not released with fewer watts than count for it.
+
+Consent. A job is stopped, requeued or slowed only where its user consents in the job's comment, or where the settings
+name that as a last resort.
+
+What only lowers is never refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from wattqueue.errors import InputError
+from wattqueue.live.cluster import (
+    ChangeJob,
+    Details,
+    HoldJob,
+    Job,
+    JobFields,
+    JobKey,
+    Pool,
+    PowerNode,
+    ReleaseJob,
+    RequeueJob,
+    SetJobFrequency,
+    SetPool,
+    StopJob,
+    Write,
+    only_reduces_power,
+    user_holds,
+)
+from wattqueue.live.guard.settings import GuardSettings, watts_of
+from wattqueue.live.watts.bound import HeldWatts, WattBound
+
+LOW = "it would start on fewer watts than its nodes can draw"
+UNKNOWN = "the guard sees no such job"
+NO_CONSENT = "its user does not consent, and it is no last resort"
+STARTS_ACCEPTED = frozenset({"estimates", "frequencies"})
+RUNS_ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
+
+
+@dataclass
+class OwnCap:
+    """The cap as the guard reads it: a figure, or a CSV of time_s,cap_w that is read again when it changes.
+
+    A file that cannot be read leaves the last cap in force; where there was none, the cap is 0.
+    """
+
+    text: str
+    problem: str = ""
+    _steps: list[tuple[float, float]] = field(default_factory=list)
+    _stamp: tuple[int, ...] = ()
+
+    def in_force_w(self, now_s: float) -> float:
+        """Return the cap at a time (seconds since the epoch); inf for none."""
+        if self.text == "none":
+            return math.inf
+        try:
+            if not self.text.startswith("/"):
+                return watts_of(self.text, "cap")[0]
+            self._read_again()
+        except (InputError, OSError, ValueError) as error:
+            self.problem = f"cap: {error}"
+        earlier = [watts for time_s, watts in self._steps if time_s <= now_s] or [w for _, w in self._steps[:1]]
+        return earlier[-1] if earlier else 0.0
+
+    def _read_again(self) -> None:
+        """Read the file where it changed. Raises: OSError or ValueError for one that is no cap."""
+        stat = Path(self.text).stat()
+        stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if stamp == self._stamp:
+            return
+        with Path(self.text).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(line for line in file if line.strip() and not line.startswith("#")))
+        steps = [(float(row["time_s"]), _watts(row["cap_w"])) for row in rows]
+        times = [time_s for time_s, _ in steps]
+        rising = all(a < b for a, b in pairwise(times))
+        if not steps or not all(map(math.isfinite, times)) or not rising:
+            raise ValueError(f"{self.text} is no series of time_s,cap_w")
+        self._steps, self._stamp, self.problem = steps, stamp, ""
+
+
+def _watts(text: str | None) -> float:
+    """Return the watts of a row; inf where it lifts the cap. Raises: ValueError."""
+    words = {"none": math.inf, "inf": math.inf}
+    watts = words.get((text or "").strip().lower())
+    watts = float(text or "") if watts is None else watts
+    if math.isnan(watts) or watts < 0:
+        raise ValueError(f"{text!r} is no cap")
+    return watts
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the guard read from the cluster itself."""
+
+    taken_s: float
+    jobs: tuple[Job, ...]
+    pool: Pool | None
+    details: dict[JobKey, Details] = field(default_factory=dict)
+
+
+class GuardBound(WattBound):
+    """The bound of one observation, and what else is checked of a write."""
+
+    def __init__(self, settings: GuardSettings, cap_w: float, seen: Seen) -> None:
+        """Begin with what was read."""
+        room_w = cap_w - settings.without_jobs_w
+        limit_w = math.floor(room_w + 1e-6) + settings.overshoot(cap_w) if math.isfinite(cap_w) else math.inf
+        open_w = 0 if seen.pool is None else seen.pool.open_w
+        self.settings, self.seen = settings, seen
+        self._changed_fields: dict[JobKey, JobFields] = {}
+        """What waiting jobs were given since the observation."""
+        rows = {row.key: row for row in seen.jobs}
+        super().__init__(limit_w, open_w, rows, lambda: {r.key: self.held_by(r) for r in seen.jobs if r.active})
+
+    def held_by(self, row: Job) -> HeldWatts:
+        """Return what a running job holds."""
+        licence, most = max(row.watts, 0), self.settings.most_w(row.partition, len(row.node_names) or row.nodes)
+        accepted = row.watts >= 0 and bool(self.settings.accepted & RUNS_ACCEPTED)
+        counted, most = 0 if row.state == "suspended" else licence, licence if accepted else max(licence, most)
+        return HeldWatts(counted, licence, most) if row.state == "stopped" else HeldWatts(counted, most)
+
+    def refusal(self, write: Write) -> str:
+        """Return why a write is not carried out; empty where it may be."""
+        return self._refused(write) or super().refusal(write)
+
+    def note(self, write: Write, error: str) -> None:
+        """Take over a write that was tried."""
+        if isinstance(write, ChangeJob) and write.key is not None and write.key in self.rows:
+            before = self._changed_fields.get(write.key, JobFields())
+            given = {name: value for name, value in write.fields._asdict().items() if value is not None}
+            self._changed_fields[write.key] = before._replace(**given)
+        super().note(write, error)
+
+    def only_lowers(self, write: Write) -> bool:
+        """Whether a write can only lower what jobs may draw, so that it needs no record."""
+        row = self.rows.get(write.key) if write.key is not None else None
+        match write:
+            case SetPool():
+                return write.open_w <= self.open_w
+            case HoldJob() | StopJob() | RequeueJob():
+                return True
+            case PowerNode():
+                return only_reduces_power(write, row)
+            case _:
+                return False
+
+    def _refused(self, write: Write) -> str:
+        row = self.rows.get(write.key) if write.key is not None else None
+        match write:
+            case ReleaseJob():
+                if row is None or not row.pending:
+                    return UNKNOWN
+                details = self._details(row.key)
+                if details is not None and user_holds(row, details):
+                    return "its user holds it"
+                return LOW if self._low(row, self._changed_fields.get(row.key, JobFields())) else ""
+            case ChangeJob() if row is not None and row.pending and not row.held:
+                return LOW if self._low(row, write.fields) else ""
+            case StopJob() | RequeueJob():
+                return self._without_consent(row, "stop" if isinstance(write, StopJob) else "requeue")
+            case SetJobFrequency() if write.khz > 0:
+                found = next((one for one in self.seen.jobs if one.key.name == write.target), None)
+                return self._without_consent(found, "frequency")
+            case ChangeJob():
+                return "" if row is not None else UNKNOWN
+            case _:
+                return ""
+
+    def _low(self, row: Job, given: JobFields) -> bool:
+        """Whether a waiting job with these fields would start on fewer watts than count for it."""
+        if self.settings.accepted & STARTS_ACCEPTED or row.whole:
+            return False  # components get their watts one by one, and start once all carry some
+        watts = row.watts if given.watts is None else given.watts
+        nodes = row.most_nodes if given.node_count is None else max(given.node_count)
+        return max(watts, 0) < self.settings.most_w(given.partition or row.partition, max(nodes, row.nodes, 1))
+
+    def _without_consent(self, row: Job | None, what: str) -> str:
+        """Return why a job may not be stopped, requeued or slowed."""
+        if row is None:
+            return UNKNOWN
+        if what in self.settings.last_resort:
+            return ""
+        details = self._details(row.key)
+        return "" if details is not None and self.settings.consent.stated(details).allowed else NO_CONSENT
+
+    def _details(self, key: JobKey) -> Details | None:
+        """Return what a job stated; tasks of a waiting array share one record, under the array's id."""
+        array = JobKey(key.name.partition("_")[0], key.submit_s)
+        return self.seen.details.get(key) or self.seen.details.get(array)

@@ -1,0 +1,308 @@
+"""The guard's process: runs commands that read for the planner, and writes that pass its checks.
+
+It serves one planner at a time, over a local socket that one account may open. A request is answered before the next
+one is read. It never plans, and without a planner it renews no heartbeat, so that the release fall-back takes over
+(``live.release``). One thing it does by itself: where the cap that it reads falls below the open pool, it lowers the
+pool.
+
+Requests:
+
+``{"do": "read", "argv": [...]}``
+    Run a command that cannot change anything (``reads``); the answer is what it printed. The guard keeps the lists of
+    jobs and of the pool, and checks writes against them.
+``{"do": "write", "writes": [...]}``
+    Carry writes out in their order; the answer has an error for each, empty where it was done.
+``{"do": "alive"}``
+    A round has ended: the guard renews lease and heartbeat. It does not while there is none for ``away_s``.
+``{"do": "away"}``
+    The planner ends: the heartbeat is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import selectors
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import OutputError
+from wattqueue.live.apply import LEFT_OUT, Applier
+from wattqueue.live.cluster import POOL as POOL_NAME
+from wattqueue.live.cluster import ClusterError, Job, SetPool, Snapshot, Write
+from wattqueue.live.files.lease import BEAT, Lease, replace_text
+from wattqueue.live.files.withheld import store, stored_figure, suspended_w
+from wattqueue.live.guard.audit import AuditFile
+from wattqueue.live.guard.checks import GuardBound, OwnCap, Seen
+from wattqueue.live.guard.messages import from_json
+from wattqueue.live.guard.settings import GuardSettings
+from wattqueue.live.guard.wire import REQUEST_BYTES, Packet, WireError, receive, send
+from wattqueue.live.slurm.commands import Slurm, read
+from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL, complete_lines, parse_job, parse_pool, parse_stated
+from wattqueue.live.slurm.writer import SnapshotWriter
+
+OLD_S = 20.0
+"""Age from which the guard reads jobs and pool itself before a write."""
+COMMENTS_S = 5.0
+"""Age from which it reads comments again before a job is stopped, requeued or slowed."""
+CAP_S = 5.0
+"""Time between two looks at the cap."""
+FRAME_S = 30.0
+"""Longest time that a frame may take: a planner that stops within one must not keep the next one away."""
+READERS = frozenset({"squeue", "sinfo", "sacct", "sshare", "sprio", "sdiag"})
+"""Commands that only read, whatever their arguments."""
+SHOWS = frozenset({"scontrol", "sacctmgr"})
+FLAGS = frozenset({"-o", "-a", "-d", "-n", "-P", "-s", "--json", "--oneliner", "--all", "--details"})
+"""Options that may stand before ``show``."""
+
+
+def reads(argv: Sequence[str]) -> bool:
+    """Whether a command can only read."""
+    name, *rest = argv or ("",)
+    words = [word for word in rest if word not in FLAGS]
+    return name in READERS or (name in SHOWS and words[:1] == ["show"])
+
+
+@dataclass
+class WriteGuard:
+    """What has the rights. ``clock`` gives seconds since the epoch."""
+
+    settings: GuardSettings
+    slurm: Slurm
+    writer: SnapshotWriter
+    journal: AuditFile
+    clock: Callable[[], float] = time.time
+    boundary: Callable[[str], None] = lambda _: None
+    """Called before and after each batch of writes: where tests kill the process."""
+    _texts: dict[tuple[str, ...], tuple[float, str]] = field(default_factory=dict)
+    """What commands printed, and when it was read."""
+    _rows: dict[str, Job] = field(default_factory=dict)
+    """Jobs by the lines that were parsed."""
+    _bound: tuple[tuple[float, ...], GuardBound] | None = None
+    """The bound, and the times of the lists that it was made from."""
+
+    def __post_init__(self) -> None:
+        """Make what holds the right to write."""
+        self.cap = OwnCap(self.settings.cap)
+        self.lease = Lease(self.settings.run_dir, "guard")
+        self.applier = Applier(self.writer, self.journal, self.boundary)
+        self._beat_s = self._kept_s = -1e18
+        self._taken = False
+
+    def answer(self, request: Packet) -> Packet:
+        """Return the answer to a request; a refusal is an answer."""
+        try:
+            match request.header.get("do"):
+                case "read":
+                    return self._read(request.header.get("argv"))
+                case "write":
+                    return Packet({"errors": self._write(request.header.get("writes"))})
+                case "alive":
+                    return Packet(self._alive())
+                case "away":
+                    return Packet(self._away())
+                case _:
+                    return Packet({"error": "unknown request"})
+        except (ClusterError, OutputError) as error:
+            return Packet({"error": str(error)})
+
+    def _read(self, argv: object) -> Packet:
+        """Run a command that only reads."""
+        if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv) or not reads(argv):
+            return Packet({"error": "only commands that read are run"})
+        answer = self.slurm.run(argv)
+        if answer.code == 0:
+            self._texts[tuple(argv)] = (self.clock(), answer.out)
+            self._keep_lists()
+        return Packet({"code": answer.code, "err": answer.err[:2_000], "took_s": answer.took_s}, answer.out)
+
+    def _keep_lists(self) -> None:
+        """Forget what other commands printed."""
+        self._texts = {argv: self._texts[argv] for argv in (JOBS, POOL, DETAILS) if argv in self._texts}
+
+    def _write(self, found: object) -> list[str]:
+        """Carry writes out in their order; return the error of each."""
+        if not isinstance(found, list):
+            return []
+        errors, writes = [""] * len(found), list[tuple[int, Write]]()
+        for k, one in enumerate(found):
+            try:
+                writes.append((k, from_json(one)))
+            except ValueError as error:
+                errors[k] = f"{LEFT_OUT}: no write: {error}"
+        self._take()
+        bound = self.bound(
+            comments=any(write.kind in ("stop", "requeue", "frequency", "release") for _, write in writes)
+        )
+        marked = [replace(write, reduces_power=bound.only_lowers(write)) for _, write in writes]
+        done = {id(one.write): one.error for one in self.applier.apply(marked, bound, self._permit)}
+        for (k, _), write in zip(writes, marked, strict=True):
+            errors[k] = done.get(id(write), f"{LEFT_OUT}: an earlier write took too long")
+        self._store_withheld(bound, marked, done)
+        return errors
+
+    def _store_withheld(self, bound: GuardBound, writes: Sequence[Write], done: dict[int, str]) -> None:
+        """Store what the cap alone keeps back from the pool, for ``live release``."""
+        pool = bound.seen.pool
+        for write in writes:
+            if write.kind == "pool" and done.get(id(write)) == "" and pool is not None:
+                suspended = suspended_w(bound.seen.jobs)
+                with contextlib.suppress(OutputError):  # a full disk keeps the last figure
+                    figure = stored_figure(bound.open_w, pool.total, suspended)
+                    store(self.settings.run_dir, figure, self.clock())
+
+    def keep_cap(self) -> None:
+        """Lower the pool where the cap that is in force leaves less; nobody has to ask for it."""
+        if not self._taken or 0.0 <= self.clock() - self._kept_s < CAP_S:
+            return
+        self._kept_s = self.clock()
+        with contextlib.suppress(ClusterError, OutputError):  # tried again after as long
+            bound = self.bound()
+            most_w = max(0, math.floor(min(bound.limit_w - bound.uncovered_w, TOO_MANY_W)))
+            if bound.seen.pool is not None and bound.open_w > most_w:
+                before, why = str(bound.open_w), "the cap that the guard reads"
+                lower = SetPool(POOL_NAME, before, str(most_w), most_w, why=why, reduces_power=True)
+                self.applier.apply([lower], bound, self._permit)
+
+    def _take(self) -> None:
+        """Take the right to write, once. Raises: OutputError."""
+        if not self._taken:
+            self.lease.take(self.clock())
+            self._taken = True
+
+    def _permit(self) -> str:
+        """Raise LeaseLostError where another process writes now."""
+        if not self.lease.held():
+            raise self.lease.lost()
+        return ""
+
+    def bound(self, *, comments: bool = False) -> GuardBound:
+        """Return what writes are checked against; lists that are too old are read again. Raises: SlurmError."""
+        for argv, most_s in ((JOBS, OLD_S), (POOL, OLD_S), *([(DETAILS, COMMENTS_S)] if comments else ())):
+            if not 0.0 <= self.clock() - self._texts.get(argv, (-math.inf, ""))[0] <= most_s:
+                self._texts[argv] = (self.clock(), read(self.slurm, argv))
+        times = tuple(self._texts[argv][0] for argv in (JOBS, POOL, DETAILS) if argv in self._texts)
+        cap_w = self.cap.in_force_w(self.clock())
+        if self._bound is None or self._bound[0] != (*times, cap_w):
+            seen = self._seen()
+            self.writer.observed(Snapshot(seen.taken_s, seen.jobs, (), seen.pool))
+            self._bound = (*times, cap_w), GuardBound(self.settings, cap_w, seen)
+        return self._bound[1]
+
+    def _seen(self) -> Seen:
+        """Return what the lists say. Raises: SlurmError for one that is no list."""
+        taken_s, text = self._texts[JOBS]
+        rows: dict[str, Job] = {}
+        for line in complete_lines(text, "squeue")[1:]:
+            with contextlib.suppress(ValueError, IndexError):
+                rows[line] = self._rows.get(line) or parse_job(line)
+        self._rows = rows
+        pool = parse_pool(self._texts[POOL][1])
+        if pool is not None:
+            held = sum(row.watts for row in rows.values() if row.watts > 0 and row.active)
+            pool = pool._replace(used=max(pool.used, held), uncounted=max(0, held - pool.used))
+        details = {}
+        if DETAILS in self._texts:
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                details = dict(map(parse_stated, json.loads(self._texts[DETAILS][1])["jobs"]))
+        return Seen(taken_s, tuple(rows.values()), pool, details)
+
+    def _alive(self) -> dict[str, Any]:
+        """Renew lease and heartbeat, at most every quarter of ``away_s``."""
+        now_s = self.clock()
+        self._take()
+        if not 0.0 <= now_s - self._beat_s < self.settings.away_s / 4.0:
+            self.lease.renew(now_s)
+            replace_text(self.settings.run_dir / BEAT, f"control {int(now_s)}\n")
+            self._beat_s = now_s
+        return {"problem": self.cap.problem}
+
+    def _away(self) -> dict[str, Any]:
+        """Remove the heartbeat: job_submit.lua stops holding jobs at once."""
+        if self.lease.held():
+            (self.settings.run_dir / BEAT).unlink(missing_ok=True)
+        self._beat_s = -1e18
+        return {}
+
+    def end(self) -> None:
+        """Give the right to write up."""
+        self._away()
+        self.lease.drop()
+
+
+TOO_MANY_W = 1e15
+"""More watts than any pool has."""
+_PEER = struct.Struct("3i")
+
+
+def peer_uid(channel: socket.socket) -> int:
+    """Return the user id of the process at the other end."""
+    found: tuple[int, int, int] = _PEER.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return found[1]
+
+
+def listen(path: Path) -> socket.socket:
+    """Return a socket that listens at a path; what a guard that was killed left there is removed."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    listener.bind(str(path))
+    path.chmod(0o666)  # who may speak is decided by the account at the other end
+    listener.listen(4)
+    return listener
+
+
+def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+    """Serve planners, one at a time, until ``stopped``: a new connection takes the place of the one before.
+
+    Raises: LeaseLostError where another process took the right to write over.
+    """
+    allowed = {os.getuid(), guard.settings.planner_uid()}
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(listener, selectors.EVENT_READ)
+        planner: socket.socket | None = None
+        while not stopped():
+            guard.keep_cap()
+            for key, _ in waiting.select(timeout=0.5):
+                if key.fileobj is listener:
+                    channel, _ = listener.accept()
+                    if peer_uid(channel) not in allowed:
+                        say(f"user {peer_uid(channel)} may not connect")
+                        channel.close()
+                        continue
+                    if planner is not None:
+                        waiting.unregister(planner)
+                        planner.close()
+                    planner = channel
+                    planner.settimeout(FRAME_S)
+                    waiting.register(planner, selectors.EVENT_READ)
+                elif planner is not None and key.fileobj is planner:
+                    try:
+                        send(planner, guard.answer(receive(planner, REQUEST_BYTES)))
+                    except WireError as error:
+                        say(f"planner: {error.what}")
+                        waiting.unregister(planner)
+                        planner.close()
+                        planner = None
+
+
+def run(guard: WriteGuard, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    ends: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda n, _: ends.append(n))
+    with listen(guard.settings.socket) as listener:
+        say(f"listening at {guard.settings.socket}")
+        try:
+            serve(guard, listener, say, lambda: bool(ends))
+        finally:
+            guard.end()
+            guard.settings.socket.unlink(missing_ok=True)

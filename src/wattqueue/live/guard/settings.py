@@ -1,0 +1,166 @@
+"""The guard's own configuration: a TOML file that the planner's account cannot write.
+
+An example::
+
+    socket = "/run/wattqueue-guard/socket"
+    planner = "wattqueue"              # the account that may connect
+    run_dir = "/var/lib/wattqueue-guard"
+    cap = "/etc/wattqueue/cap.csv"     # or "400kW"
+    without_jobs_w = 95000             # what counts of the cap without any job: idle nodes, shared nodes
+    overshoot = "0W"                   # what the site accepts above the cap: watts, or a share of the cap ("2%")
+    accepted = []                      # what else than the maximum of its nodes may count for a job (``ACCEPTED``)
+    last_resort = []                   # "stop", "requeue", "frequency": done without consent of the job's user
+
+    [node_w]                           # most net watts of a node, by partition of the cluster
+    batch = 300
+
+    [slurm]                            # as in live.toml
+"""
+
+from __future__ import annotations
+
+import math
+import pwd
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import InputError
+from wattqueue.live.consent_tags import SiteDefaults
+
+ACCEPTED = {
+    "estimates": "jobs start with what the planner predicts",
+    "limits": "licences of running jobs follow limits of their nodes, or what is measured",
+    "frequencies": "jobs that start at a lower frequency count less",
+}
+"""What a site may have the guard accept, and what that means. None by default."""
+LAST_RESORT = frozenset({"stop", "requeue", "frequency"})
+_QUANTITY = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(W|kW|MW|GW|%)")
+_UNITS = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
+
+
+@dataclass(frozen=True)
+class GuardSettings:
+    """What a guard is told by its file. Watts are whole watts in the cap's scope."""
+
+    socket: Path
+    run_dir: Path
+    cap: str
+    node_w: Mapping[str, int]
+    """Most net watts of a node by partition; one that is not named counts as the dearest."""
+    without_jobs_w: float
+    planner: str = ""
+    """Account that may connect; empty: the account of the guard itself alone."""
+    free: frozenset[str] = frozenset()
+    """Partitions whose jobs carry no watts."""
+    overshoot_w: float = 0.0
+    overshoot_share: float = 0.0
+    """Of the cap in force."""
+    accepted: frozenset[str] = frozenset()
+    last_resort: frozenset[str] = frozenset()
+    consent: SiteDefaults = field(default_factory=SiteDefaults)
+    """What holds for jobs whose comment states no consent."""
+    away_s: float = 120.0
+    slurm: Mapping[str, Any] = field(default_factory=dict)
+
+    def most_w(self, partitions: str, nodes: int) -> int:
+        """Return the most that a job of so many nodes can draw in one of these partitions (``p1,p2``)."""
+        dearest = max(self.node_w.values(), default=0)
+        names = [name for name in partitions.split(",") if name not in self.free]
+        return nodes * max((self.node_w.get(name, dearest) for name in names), default=0)
+
+    def overshoot(self, cap_w: float) -> float:
+        """Return the watts by which the site accepts that jobs exceed this cap."""
+        return self.overshoot_w + (self.overshoot_share * cap_w if math.isfinite(cap_w) else 0.0)
+
+    def planner_uid(self) -> int | None:
+        """Return the user id that may connect; None for the guard's own. Raises: InputError for an unknown account."""
+        if not self.planner:
+            return None
+        try:
+            return pwd.getpwnam(self.planner).pw_uid
+        except KeyError as error:
+            raise InputError(f"there is no account {self.planner!r}", where="planner") from error
+
+
+def watts_of(text: str, name: str) -> tuple[float, float]:
+    """Return watts and share of a text like ``400kW`` or ``2%``. Raises: InputError."""
+    found = _QUANTITY.fullmatch(text.strip())
+    if found is None:
+        raise InputError(f"{text!r} is no number of watts", where=name, hint="write 500W, 2kW or 5%")
+    if found[2] == "%":
+        return 0.0, float(found[1]) / 100.0
+    return float(found[1]) * _UNITS[found[2]], 0.0
+
+
+def read_settings(path: Path) -> GuardSettings:
+    """Read the file; relative paths start at its folder. Raises: InputError naming the key."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is no TOML: {error}", where=path) from error
+    return _Reader(path, data).settings()
+
+
+@dataclass
+class _Reader:
+    """Takes values of a table, each with its type."""
+
+    path: Path
+    data: dict[str, Any]
+
+    def settings(self) -> GuardSettings:
+        overshoot = watts_of(self.take("overshoot", str, "0W"), "overshoot")
+        consent = self.take("consent", dict, {})
+        found = GuardSettings(
+            self._path(self.take("socket", str)), self._path(self.take("run_dir", str)), self._cap(), self._watts(),
+            self._number("without_jobs_w"), self.take("planner", str, ""), frozenset(self.take("free", list, [])),
+            *overshoot, self._words("accepted", ACCEPTED), self._words("last_resort", LAST_RESORT),
+            SiteDefaults(consent.get("users", {}), consent.get("accounts", {}), consent.get("others", False) is True),
+            self._number("away_s", 120.0), self.take("slurm", dict, {}),
+        )  # fmt: skip
+        if self.data:
+            raise InputError(f"unknown key {min(self.data)!r}", where=self.path)
+        found.planner_uid()
+        return found
+
+    def take(self, name: str, kind: type, default: Any = None) -> Any:
+        """Take a value out of the table. Raises: InputError where it is missing or of another type."""
+        value = self.data.pop(name, default)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            what = "is missing" if value is None else f"is no {kind.__name__}"
+            raise InputError(f"{name} {what}", where=self.path)
+        return value
+
+    def _path(self, text: str) -> Path:
+        return self.path.resolve().parent / text
+
+    def _cap(self) -> str:
+        """Return the cap; that of a file as a whole path."""
+        text: str = self.take("cap", str)
+        return text if text == "none" or _QUANTITY.fullmatch(text.strip()) else str(self._path(text))
+
+    def _number(self, name: str, default: float | None = None) -> float:
+        value = self.data.pop(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1e15:
+            raise InputError(f"{name} must be a number of at least 0", where=self.path)
+        return float(value)
+
+    def _watts(self) -> Mapping[str, int]:
+        found = self.take("node_w", dict)
+        for name, watts in found.items():
+            if isinstance(watts, bool) or not isinstance(watts, int) or not 0 <= watts <= 10**6:
+                raise InputError(f"node_w.{name} must be a whole number of watts", where=self.path)
+        return dict(found)
+
+    def _words(self, name: str, known: Any) -> frozenset[str]:
+        words = self.take(name, list, [])
+        for word in words:
+            if word not in known:
+                raise InputError(f"{name}: {word!r} is none of {', '.join(sorted(known))}", where=self.path)
+        return frozenset(words)

@@ -1,0 +1,289 @@
+"""The guard: a planner that lies, one that is honest, and each check by itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.live.guard.world import NODE_W, TOTAL_W, NaiveJob, NaiveSlurm, random_write
+from wattqueue.live.apply import LEFT_OUT
+from wattqueue.live.guard.audit import AuditFile, broken
+from wattqueue.live.guard.checks import LOW, NO_CONSENT, UNKNOWN
+from wattqueue.live.guard.serve import WriteGuard, reads
+from wattqueue.live.guard.settings import GuardSettings
+from wattqueue.live.guard.wire import Packet
+from wattqueue.live.slurm.lists import JOBS, POOL
+from wattqueue.live.watts.bound import ABOVE
+
+CAP_W, IDLE_W = 900, 100
+
+
+def settings(folder: Path, **more: Any) -> GuardSettings:
+    given = GuardSettings(folder / "socket", folder, f"{CAP_W} W", NODE_W, IDLE_W)
+    return replace(given, **more)
+
+
+def guard_of(slurm: NaiveSlurm, folder: Path, **more: Any) -> WriteGuard:
+    found = settings(folder, **more)
+    journal = AuditFile(folder / "audit.jsonl")
+    return WriteGuard(found, slurm, slurm, journal, lambda: slurm.now_s)
+
+
+def write(guard: WriteGuard, *writes: dict[str, Any]) -> list[str]:
+    sent = json.loads(json.dumps({"do": "write", "writes": writes}))
+    errors: list[str] = guard.answer(Packet(sent)).header["errors"]
+    return errors
+
+
+def of(kind: str, number: int, **more: Any) -> dict[str, Any]:
+    name = str(number)
+    return {"kind": kind, "target": name, "before": "", "after": "", "why": "", "key": [name, float(number)], **more}
+
+
+def pool(open_w: int) -> dict[str, Any]:
+    return {"kind": "pool", "target": "watts", "before": "", "after": "", "open_w": open_w}
+
+
+def refused(error: str, reason: str) -> bool:
+    return error == f"{LEFT_OUT}: {reason}"
+
+
+def random_run(seed: int, goals: int, folder: Path) -> int:
+    """Let a planner that lies send goals; return how many writes were carried out."""
+    rng = np.random.default_rng(seed)
+    overshoot = float(rng.choice([0, 0, 60]))
+    slurm, cap = NaiveSlurm(open_w=int(rng.integers(0, CAP_W - IDLE_W))), CAP_W
+    guard = guard_of(slurm, folder, overshoot_w=overshoot, last_resort=frozenset({"stop", "requeue"}))
+    guard.journal.path = Path("/dev/null")
+    done = 0
+    for number in range(1, goals + 1):
+        if len(slurm.jobs) < 8:
+            partition, nodes = str(rng.choice([*NODE_W])), int(rng.integers(1, 6))
+            slurm.submit(NaiveJob(number, partition, nodes, nodes * NODE_W[partition], held=bool(rng.random() < 0.7)))
+        if rng.random() < 0.1:  # jobs end
+            for name in [name for name, job in slurm.jobs.items() if job.state != "PENDING" and rng.random() < 0.5]:
+                del slurm.jobs[name]
+        if rng.random() < 0.05:
+            cap = int(rng.choice([300, 600, CAP_W, 1_500]))
+            guard.cap.text = f"{cap} W"
+        before_w = slurm.worst_w()
+        errors = write(guard, *(random_write(rng, slurm) for _ in range(int(rng.integers(1, 6)))))
+        done += errors.count("")
+        guard.keep_cap()
+        slurm.schedule()
+        assert slurm.worst_w() <= max(cap - IDLE_W + overshoot, before_w)
+        slurm.now_s += float(rng.choice([0.5, 3.0, 15.0]))
+    return done
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_planner_that_lies_exceeds_no_cap(seed: int, tmp_path: Path) -> None:
+    assert random_run(seed, 500, tmp_path) > 100
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_goals_of_a_planner_that_lies(tmp_path: Path) -> None:
+    assert sum(random_run(seed, 1_000, tmp_path) for seed in range(1_000, 1_100)) > 10_000
+
+
+def test_the_naive_slurm_exceeds_the_cap_without_a_guard() -> None:
+    """The search can fail: watts of a planner that lies, carried out unchecked."""
+    rng, slurm = np.random.default_rng(0), NaiveSlurm(open_w=CAP_W - IDLE_W)
+    for number in range(1, 200):
+        slurm.submit(NaiveJob(number, "large", 3, 300, held=False))
+        sent = random_write(rng, slurm)
+        if sent["kind"] == "update":
+            slurm.jobs[str(number)].watts = sent["fields"].get("watts", 300)
+        slurm.schedule()
+    assert slurm.worst_w() > CAP_W
+
+
+def test_an_honest_planner_gets_its_work_done(tmp_path: Path) -> None:
+    """The liveness twin: jobs at the maximum of their nodes are released while the pool has room, and all end."""
+    slurm = NaiveSlurm()
+    guard = guard_of(slurm, tmp_path)
+    for number in range(1, 21):
+        slurm.submit(NaiveJob(number, "large", 4, 400))
+    assert write(guard, pool(CAP_W - IDLE_W)) == [""]
+    ended = 0
+    for _ in range(60):
+        slurm.now_s += 30.0
+        for name in [name for name, job in slurm.jobs.items() if job.state == "RUNNING"]:
+            del slurm.jobs[name]
+            ended += 1
+        held = [job.number for job in slurm.jobs.values() if job.held][:2]
+        assert write(guard, *(of("release", number) for number in held)) == [""] * len(held)
+        slurm.schedule()
+    assert ended == 20
+
+
+def test_a_release_on_fewer_watts_than_its_nodes_draw(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=500)
+    guard = guard_of(slurm, tmp_path)
+    slurm.submit(NaiveJob(1, "large", 2, 200))
+    done, error = write(guard, of("update", 1, fields={"watts": 50}), of("release", 1))
+    assert (done, refused(error, LOW)) == ("", True)
+    assert refused(write(guard, of("release", 1))[0], LOW)
+    slurm.now_s += 100.0  # it reads the list itself
+    assert refused(write(guard, of("release", 1))[0], LOW)
+    assert write(guard, of("update", 1, fields={"watts": 200}), of("release", 1)) == ["", ""]
+    # more nodes than the watts count
+    slurm.submit(NaiveJob(2, "large", 2, 200))
+    slurm.now_s += 100.0
+    assert refused(write(guard, of("update", 2, fields={"node_count": [5, 5]}), of("release", 2))[1], LOW)
+    # in a partition that is dearer
+    slurm.submit(NaiveJob(3, "small", 2, 80))
+    slurm.now_s += 100.0
+    assert refused(write(guard, of("update", 3, fields={"partition": "large"}), of("release", 3))[1], LOW)
+
+
+def test_what_a_site_has_it_accept(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=500)
+    slurm.submit(NaiveJob(1, "large", 2, 200))
+    guard = guard_of(slurm, tmp_path, accepted=frozenset({"estimates"}))
+    assert write(guard, of("update", 1, fields={"watts": 50}), of("release", 1)) == ["", ""]
+
+
+def test_the_licence_of_a_running_job_is_not_lowered_below_what_it_may_draw(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=CAP_W - IDLE_W)
+    slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False))
+    guard = guard_of(slurm, tmp_path)
+    assert refused(write(guard, of("update", 1, fields={"watts": 50}))[0], ABOVE)
+    accepting = guard_of(slurm, tmp_path, overshoot_w=150.0)
+    assert refused(write(accepting, of("update", 1, fields={"watts": 49}))[0], ABOVE)
+    assert write(accepting, of("update", 1, fields={"watts": 50})) == [""]
+
+
+def test_the_pool_stays_below_the_cap_that_it_read(tmp_path: Path) -> None:
+    cap = tmp_path / "cap.csv"
+    cap.write_text("time_s,cap_w\n0,900\n2000,500\n")
+    slurm = NaiveSlurm()
+    guard = guard_of(slurm, tmp_path, cap=str(cap))
+    assert refused(write(guard, pool(801))[0], ABOVE)
+    assert write(guard, pool(800)) == [""]
+    slurm.now_s = 2_001.0  # the cap falls, and nobody asks
+    guard.keep_cap()
+    assert slurm.open_w == 400
+    cap.write_text("nonsense")
+    slurm.now_s += 10.0
+    guard.keep_cap()
+    assert "cap" in guard.cap.problem
+    assert refused(write(guard, pool(401))[0], ABOVE)
+    cap.write_text("time_s,cap_w\n0,none\n")
+    assert write(guard, pool(TOTAL_W)) == [""]
+
+
+def test_a_cap_that_was_never_read_is_zero(tmp_path: Path) -> None:
+    guard = guard_of(NaiveSlurm(), tmp_path, cap=str(tmp_path / "missing.csv"))
+    assert refused(write(guard, pool(1))[0], ABOVE)
+
+
+def test_stops_and_requeues_need_consent(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    guard = guard_of(slurm, tmp_path)
+    slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False))
+    slurm.submit(NaiveJob(2, "large", 2, 200, "RUNNING", held=False, comment="wattqueue:consent"))
+    slurm.submit(NaiveJob(3, "large", 2, 200, "RUNNING", held=False, comment="wattqueue:consent,nonsense"))
+    for kind in ("stop", "requeue"):
+        found = write(guard, *(of(kind, number) for number in (1, 2, 3, 4)))
+        assert [error.removeprefix(f"{LEFT_OUT}: ") for error in found] == [NO_CONSENT, "", NO_CONSENT, UNKNOWN]
+    slurm.jobs["1"].comment = "wattqueue:consent"
+    slurm.now_s += 10.0
+    assert write(guard, of("stop", 1)) == [""]
+    assert write(guard_of(slurm, tmp_path, last_resort=frozenset({"requeue"})), of("requeue", 3)) == [""]
+
+
+def test_a_job_with_another_submit_time_is_another_job(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    slurm.submit(NaiveJob(1, "large", 2, 200))
+    sent = {**of("release", 1), "key": ["1", 2.0]}
+    assert refused(write(guard_of(slurm, tmp_path), sent)[0], UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        *(None, "release", [], {}, {"kind": "shell"}, {"kind": "release"}, {**pool(1), "more": 1}),
+        *({**pool(1), "open_w": wrong} for wrong in ("1", True, 1.5, 1e300, None)),
+        {**pool(1), "target": "x" * 9_999},
+        *(
+            of("update", 1, fields=wrong)
+            for wrong in ({"shell": "rm"}, {"watts": float("nan")}, {"node_count": [1]}, 7)
+        ),
+        of("update", 1, fields={"limit_s": float("inf")}),
+        {**of("release", 1), "key": ["1"]},
+        {**of("release", 1), "reduces_power": True},
+    ],
+)
+def test_what_is_no_write_is_refused(sent: Any, tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    slurm.submit(NaiveJob(1, "large", 2, 200))
+    error = write(guard_of(slurm, tmp_path), sent)[0]
+    assert error.startswith(f"{LEFT_OUT}: no write: ")
+    assert slurm.jobs["1"].held
+
+
+@pytest.mark.parametrize(
+    ("argv", "may"),
+    [
+        (JOBS, True),
+        (POOL, True),
+        (("scontrol", "show", "config"), True),
+        (("sacctmgr", "-n", "-P", "show", "user"), True),
+        (("scontrol", "update", "JobId=1"), False),
+        (("scontrol", "-o", "update", "show"), False),
+        (("scontrol", "reconfigure"), False),
+        (("sacctmgr", "-i", "delete", "show"), False),
+        (("scancel", "1"), False),
+        (("sh", "-c", "id"), False),
+        ((), False),
+    ],
+)
+def test_only_commands_that_read_are_run(argv: tuple[str, ...], may: bool, tmp_path: Path) -> None:
+    assert reads(argv) is may
+    if not may:
+        slurm = NaiveSlurm()
+        answer = guard_of(slurm, tmp_path).answer(Packet({"do": "read", "argv": [*argv]}))
+        assert (answer.header, slurm.calls) == ({"error": "only commands that read are run"}, [])
+
+
+def test_lists_that_the_planner_had_read_are_not_read_again(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    guard = guard_of(slurm, tmp_path)
+    for argv in (JOBS, POOL):
+        assert guard.answer(Packet({"do": "read", "argv": [*argv]})).header["code"] == 0
+    write(guard, pool(700))
+    assert slurm.calls == [JOBS, POOL]
+    slurm.now_s += 21.0
+    write(guard, pool(600))
+    assert slurm.calls == [JOBS, POOL, JOBS, POOL]
+
+
+def test_the_audit_is_a_chain(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=100)
+    write(guard_of(slurm, tmp_path), pool(200), pool(100))
+    write(guard_of(slurm, tmp_path), pool(300))
+    path = tmp_path / "audit.jsonl"
+    lines = path.read_text().splitlines()
+    assert [json.loads(line).get("outcome") for line in lines].count("done") == 3
+    assert broken(path) == 0
+    for k, line in enumerate(lines):
+        path.write_text("\n".join([*lines[:k], line.replace("done", "none").replace("pool", "hold"), *lines[k + 1 :]]))
+        assert broken(path) == k + 1
+        path.write_text("\n".join([*lines[:k], *lines[k + 1 :]]))
+        assert broken(path) == (k + 1 if k + 1 < len(lines) else 0)
+
+
+def test_what_cannot_be_recorded_is_done_only_where_it_lowers(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=300)
+    guard = guard_of(slurm, tmp_path)
+    guard.journal.path = tmp_path / "missing" / "audit.jsonl"
+    slurm.submit(NaiveJob(1, "large", 2, 200))
+    found = write(guard, pool(200), of("release", 1), of("hold", 1))
+    assert [error == "" for error in found] == [True, False, False]
+    assert (slurm.open_w, slurm.jobs["1"].held) == (200, True)

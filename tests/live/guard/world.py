@@ -1,0 +1,174 @@
+"""A naive Slurm for the guard: it prints lists, carries out writes, and starts what is not held into the open pool.
+
+It is written from what Slurm does, not from the guard's code. A job's worst case is the most that its nodes can draw.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wattqueue.live.cluster import (
+    ChangeJob,
+    ClusterError,
+    ContinueJob,
+    HoldJob,
+    JobKey,
+    ReleaseJob,
+    RequeueJob,
+    SetPool,
+    Snapshot,
+    StopJob,
+    Write,
+    apply_each,
+)
+from wattqueue.live.slurm.commands import CommandResult
+from wattqueue.live.slurm.lists import COLUMNS, DETAILS, JOBS, POOL
+
+NODE_W = {"small": 40, "large": 100}
+"""Most watts of a node, by partition."""
+TOTAL_W = 2_000
+
+
+@dataclass
+class NaiveJob:
+    """A job of the naive Slurm."""
+
+    number: int
+    partition: str
+    nodes: int
+    watts: int
+    state: str = "PENDING"
+    held: bool = True
+    comment: str = ""
+
+    @property
+    def worst_w(self) -> int:
+        """The most that it can draw now: nothing while its processes are stopped."""
+        return self.nodes * NODE_W[self.partition] if self.state == "RUNNING" else 0
+
+
+@dataclass
+class NaiveSlurm:
+    """Commands and writes of a naive Slurm (``Slurm`` and ``SnapshotWriter``)."""
+
+    jobs: dict[str, NaiveJob] = field(default_factory=dict)
+    open_w: int = 0
+    now_s: float = 1_000.0
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+
+    def submit(self, job: NaiveJob) -> None:
+        """Take a job."""
+        self.jobs[str(job.number)] = job
+
+    def worst_w(self) -> int:
+        """Return the most that all jobs together can draw now."""
+        return sum(job.worst_w for job in self.jobs.values())
+
+    def used_w(self) -> int:
+        """Return the licences that are in use."""
+        return sum(job.watts for job in self.jobs.values() if job.state != "PENDING")
+
+    def schedule(self) -> None:
+        """Start what is not held, in order, while licences last."""
+        for job in self.jobs.values():
+            if job.state == "PENDING" and not job.held and self.used_w() + job.watts <= self.open_w:
+                job.state = "RUNNING"
+
+    def run(self, argv: Sequence[str]) -> CommandResult:
+        """Print a list."""
+        argv = tuple(argv)
+        self.calls.append(argv)
+        return CommandResult(0, {JOBS: self._jobs, POOL: self._pool, DETAILS: self._details}[argv](), "", 0.0)
+
+    def _jobs(self) -> str:
+        lines = ["|".join(COLUMNS)]
+        for job in self.jobs.values():
+            pending = job.state == "PENDING"
+            reason = ("JobHeldAdmin" if job.held else "Resources") if pending else "None"
+            where = "" if pending else f"{job.partition}[1-{job.nodes}]"
+            lines.append(
+                f"{job.number}|{job.number}|{job.number}|{job.state}|{reason}|{job.partition}|{job.nodes}|{job.nodes}|"
+                f"1:00:00|watts:{job.watts}|{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|{job.nodes}"
+            )
+        return "\n".join(lines) + "\n"
+
+    def _pool(self) -> str:
+        return f"LicenseName=watts Total={TOTAL_W} Used={self.used_w()} Reserved={TOTAL_W - self.open_w}\n"
+
+    def _details(self) -> str:
+        rows = [
+            {"job_id": job.number, "submit_time": job.number, "comment": job.comment, "user_name": "ada"}
+            for job in self.jobs.values()
+        ]
+        return json.dumps({"jobs": rows})
+
+    def observed(self, snapshot: Snapshot) -> None:
+        """Nothing to do."""
+
+    def apply(self, write: Write) -> None:
+        """Carry one write out. Raises: ClusterError for a job that is gone."""
+        if isinstance(write, SetPool):
+            self.open_w = max(0, min(write.open_w, TOTAL_W))
+            return
+        job = self.jobs.get(write.target)
+        if job is None:
+            raise ClusterError("Invalid job id")
+        match write:
+            case HoldJob() if job.state == "PENDING":
+                job.held = True
+            case ReleaseJob() if job.state == "PENDING":
+                job.held = False
+            case RequeueJob():
+                job.state, job.held = "PENDING", True
+            case StopJob() if job.state == "RUNNING":
+                job.state = "STOPPED"
+            case ContinueJob() if job.state == "STOPPED":
+                job.state = "RUNNING"
+            case ChangeJob():
+                self._change(job, write)
+            case _:
+                pass
+
+    def _change(self, job: NaiveJob, write: ChangeJob) -> None:
+        if write.fields.watts is not None:
+            job.watts = max(0, write.fields.watts)
+        if write.fields.node_count is not None and job.state == "PENDING":
+            job.nodes = max(1, *write.fields.node_count)
+        if write.fields.partition is not None and job.state == "PENDING":
+            job.partition = write.fields.partition
+
+    def apply_batch(self, writes: Sequence[Write]) -> list[str]:
+        """Carry writes out one by one."""
+        return apply_each(self, writes)
+
+
+def random_write(rng: np.random.Generator, slurm: NaiveSlurm) -> dict[str, Any]:
+    """Return a write as a planner that lies may send it: any job, any watts, any pool."""
+    names = [*slurm.jobs, "99"]
+    name = str(rng.choice(names))
+    kind = str(rng.choice(["pool", "hold", "update", "update", "release", "release", "requeue", "stop", "continue"]))
+    found: dict[str, Any] = {"kind": kind, "target": name, "before": "", "after": "", "why": "because"}
+    if kind == "pool":
+        return {**found, "target": "watts", "open_w": int(rng.integers(-100, 2 * TOTAL_W))}
+    found["key"] = [name, float(name) + (rng.random() < 0.03)]
+    if kind == "update":
+        fields: dict[str, Any] = {}
+        if rng.random() < 0.8:
+            fields["watts"] = int(rng.choice([0, 1, 40, 100, 200, 300, 800, TOTAL_W]))
+        if rng.random() < 0.3:
+            nodes = int(rng.integers(1, 9))
+            fields["node_count"] = [nodes, nodes]
+        if rng.random() < 0.2:
+            fields["partition"] = str(rng.choice([*NODE_W]))
+        found["fields"] = fields
+    return found
+
+
+def key_of(job: NaiveJob) -> JobKey:
+    """Return the key under which the lists show a job."""
+    return JobKey(str(job.number), float(job.number))
