@@ -49,10 +49,15 @@ max_w = 300.0
 """
 
 
+def as_account(account: str, *arguments: str) -> list[str]:
+    """Python under an account of its own; it may read (not write) an interpreter of root's."""
+    drop = ("setpriv", f"--reuid={account}", f"--regid={account}", "--clear-groups", *kept_rights())
+    return [*drop, sys.executable, *arguments]
+
+
 def as_operator(*arguments: str) -> list[str]:
-    """The command line under the controller's own account; it may read (not write) an interpreter of root's."""
-    drop = ("setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *kept_rights())
-    return [*drop, sys.executable, "-c", "from wattqueue.cli import main; main()", *arguments]
+    """The command line under the controller's own account."""
+    return as_account(OPERATOR, "-c", "from wattqueue.cli import main; main()", *arguments)
 
 
 def kept_rights() -> tuple[str, str]:

@@ -112,7 +112,7 @@ def install(
     from wattqueue.live.partitions import inspect_partitions
     from wattqueue.live.slurm import install as files
     from wattqueue.live.slurm.connect import connect
-    from wattqueue.live.slurm.guard import Guard
+    from wattqueue.live.slurm.guard import Guard, guard_lines
     from wattqueue.live.units import require_usable, write_units
 
     settings = load_config(config)
@@ -142,7 +142,8 @@ def install(
     if units is not None:
         for line in write_units(units, settings, config):
             print(line)
-    for text in (*guard.shared_lines(), *_licence_lines(settings)):
+    of_guard = guard_lines(guard, settings, config, write=write)
+    for text in (*of_guard, *guard.shared_lines(), *_licence_lines(settings)):
         print(text)
     print("slurm.conf needs these lines:")
     for line in files.slurm_conf_lines(into, guard.settings, settings.frequency_dir):

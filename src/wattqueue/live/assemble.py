@@ -60,7 +60,7 @@ from wattqueue.live.reports.report import ControllerLog
 from wattqueue.live.reports.why_file import WhyFile, why_extension
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
-from wattqueue.live.slurm.connect import commands_for, connect
+from wattqueue.live.slurm.connect import commands_for, connect_controller
 from wattqueue.live.stages import plan_with
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state, upgrade_state
@@ -232,7 +232,7 @@ def assemble(
     if cluster is None:  # after the files: what is wrong in them is found without a Slurm
         # a cap that cannot be read now says nothing about the pool that was installed
         readable = config.model_copy(update={"cap": "none"}) if caps.closed else config
-        cluster = connect(readable, clock=clock, priorities=stated(policy.order, "site_priorities", False))
+        cluster = connect_controller(readable, clock, priorities=stated(policy.order, "site_priorities", False))
     findings = cluster.check()
     dangerous = [one.what for one in findings if one.fatal]
     if config.mode == "control" and dangerous:

@@ -71,6 +71,8 @@ class GuardSection(Section):
     """Socket of the guard, as its own file states it."""
     run_dir: Path
     """The guard's run folder: heartbeat, lease, the figure that is withheld."""
+    planner: str = "wattqueue"
+    """The account of the controller, which has no rights in Slurm then; ``user`` is that of the guard."""
 
 
 class TelemetrySection(Section):

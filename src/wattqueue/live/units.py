@@ -8,12 +8,13 @@ the same command as the script, they cannot differ from it.
 
 from __future__ import annotations
 
+import math
 import os
 import pwd
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from pydantic import BaseModel
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.config import LiveConfig
+from wattqueue.live.config import GuardSection, LiveConfig
 
 UNITS = ("wattqueue-live.service", "wattqueue-live-release.service", "wattqueue-live-release.timer")
+GUARD_UNIT, GUARD_FILE = "wattqueue-guard.service", "guard.toml"
+"""The unit of a guard, and its configuration, which stands beside that of the controller."""
 _PLAIN = re.compile(r"[\w./\-+]+")
 """Paths that need no quoting in a unit file."""
 _HIDDEN = {
@@ -116,17 +119,50 @@ def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
     for path in (program, file):
         if not _PLAIN.fullmatch(str(path)):
             raise OutputError(f"{str(path)!r} cannot stand in a unit file", hint="letters, digits, _ . / - +")
+    if name == GUARD_UNIT:
+        python, beside = program.parent / "python3", file.parent / GUARD_FILE
+        text = text.replace("/usr/bin/env python3", str(python)).replace(f"/etc/wattqueue/{GUARD_FILE}", str(beside))
     text = text.replace("/usr/bin/env wattqueue", str(program)).replace("/etc/wattqueue/live.toml", str(file))
-    if config.user:
-        text = re.sub(r"^(User|Group)=.*$", rf"\1={config.user}", text, flags=re.MULTILINE)
+    account = config.guard.planner if config.guard is not None and name == UNITS[0] else config.user
+    if account:
+        text = re.sub(r"^(User|Group)=.*$", rf"\1={account}", text, flags=re.MULTILINE)
     return text
+
+
+def guard_text(
+    config: LiveConfig, guard: GuardSection, node_w: Mapping[str, int], without_jobs_w: float, cap_w: float
+) -> str:
+    """Return a configuration for the guard of a controller, for an administrator to read before it is used.
+
+    ``node_w``: most net watts of a node by partition. ``without_jobs_w``: what counts of the cap without any job.
+    ``cap_w``: the cap where it is a figure, NaN where it is a file.
+    """
+    cap = config.cap if math.isnan(cap_w) else "none" if math.isinf(cap_w) else f"{cap_w:.0f}W"
+    lines = [
+        f'socket = "{guard.socket}"',
+        f'run_dir = "{guard.run_dir}"',
+        f'planner = "{guard.planner}"',
+        f'cap = "{cap}"',
+        f"without_jobs_w = {math.ceil(without_jobs_w)}",
+        f"away_s = {config.away_s:g}",
+        "",
+        "[node_w]",
+        *(f'"{name}" = {watts}' for name, watts in sorted(node_w.items())),
+        "",
+        "[slurm]",
+        *([] if config.slurm.conf is None else [f'conf = "{config.slurm.conf}"']),
+        *([f'bin_dir = "{config.slurm.bin_dir}"'] if config.slurm.bin_dir else []),
+        *([f'pool_file = "{config.slurm.pool_file}"'] if config.slurm.pool_file is not None else []),
+        *([] if config.frequency_dir is None else [f'frequency_dir = "{config.frequency_dir}"']),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
     """Write the units into a folder; returns what was done. Raises OutputError where it cannot be written."""
     require_usable(config, file)
     program, done = executable(), []
-    for name in UNITS:
+    for name in (*UNITS, *([] if config.guard is None else [GUARD_UNIT])):
         atomic_text(folder / name, render(name, config, file.resolve(), program), mode=0o644)
         done.append(f"wrote {folder / name}")
     return done

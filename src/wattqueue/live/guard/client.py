@@ -45,7 +45,7 @@ class GuardConnection:
                 answer = receive(channel, ANSWER_BYTES)
         except (WireError, OSError) as error:
             self.close()
-            hint = "is `wattqueue live guard` running, and may this account connect?"
+            hint = "does wattqueue-guard.service run, and may this account connect?"
             raise SlurmError(f"the guard gives {UNANSWERED}: {error}", where=self.path, hint=hint) from error
         if "error" in answer.header:
             raise SlurmError(f"the guard refuses: {answer.header['error']}")
@@ -61,8 +61,8 @@ class GuardConnection:
     def _connect(self) -> socket.socket:
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         channel.settimeout(self.timeout_s)
-        channel.connect(str(self.path))
         self._channel = channel
+        channel.connect(str(self.path))  # where that fails ``ask`` closes it
         return channel
 
 

@@ -160,10 +160,14 @@ class WriteGuard:
                     store(self.settings.run_dir, figure, self.clock())
 
     def keep_cap(self) -> None:
-        """Lower the pool where the cap that is in force leaves less; nobody has to ask for it."""
+        """Lower the pool where the cap that is in force leaves less; nobody has to ask for it.
+
+        Raises: LeaseLostError where another process has taken the right to write over, as a release does.
+        """
         if not self._taken or 0.0 <= self.clock() - self._kept_s < CAP_S:
             return
         self._kept_s = self.clock()
+        self._permit()
         with contextlib.suppress(ClusterError, OutputError):  # tried again after as long
             bound = self.bound()
             most_w = max(0, math.floor(min(bound.limit_w - bound.uncovered_w, TOO_MANY_W)))
@@ -266,9 +270,14 @@ def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None]
     Raises: LeaseLostError where another process took the right to write over.
     """
     allowed = {os.getuid(), guard.settings.planner_uid()}
-    with selectors.DefaultSelector() as waiting:
+    with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as connected:
         waiting.register(listener, selectors.EVENT_READ)
-        planner: socket.socket | None = None
+
+        def leave() -> None:
+            for key in [key for key in waiting.get_map().values() if key.fileobj is not listener]:
+                waiting.unregister(key.fileobj)
+            connected.close()
+
         while not stopped():
             guard.keep_cap()
             for key, _ in waiting.select(timeout=0.5):
@@ -278,20 +287,16 @@ def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None]
                         say(f"user {peer_uid(channel)} may not connect")
                         channel.close()
                         continue
-                    if planner is not None:
-                        waiting.unregister(planner)
-                        planner.close()
-                    planner = channel
-                    planner.settimeout(FRAME_S)
-                    waiting.register(planner, selectors.EVENT_READ)
-                elif planner is not None and key.fileobj is planner:
+                    leave()
+                    channel.settimeout(FRAME_S)
+                    connected.enter_context(channel)
+                    waiting.register(channel, selectors.EVENT_READ, channel)
+                elif key.data is not None and key.fd in waiting.get_map():
                     try:
-                        send(planner, guard.answer(receive(planner, REQUEST_BYTES)))
+                        send(key.data, guard.answer(receive(key.data, REQUEST_BYTES)))
                     except WireError as error:
                         say(f"planner: {error.what}")
-                        waiting.unregister(planner)
-                        planner.close()
-                        planner = None
+                        leave()
 
 
 def run(guard: WriteGuard, say: Callable[[str], None]) -> None:

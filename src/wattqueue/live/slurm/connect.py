@@ -12,15 +12,18 @@ from wattqueue.live.guard.client import GuardedCommands, GuardWriter, connection
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands, Slurm
 from wattqueue.live.slurm.guard import Guard
-from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReconfigurePool, ReservationPool
+from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReconfigurePool, ReservationPool, SnapshotWriter
+
+
+def direct_commands(config: LiveConfig) -> Commands:
+    """Return the commands of the configured Slurm, run by this process itself."""
+    environment = {} if config.slurm.conf is None else {"SLURM_CONF": str(config.slurm.conf)}
+    return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
 
 
 def commands_for(config: LiveConfig) -> Slurm:
-    """Return the commands of the configured Slurm; those of its guard, where it has one."""
-    if config.guard is not None:
-        return GuardedCommands(connection_to(config.guard.socket))
-    environment = {} if config.slurm.conf is None else {"SLURM_CONF": str(config.slurm.conf)}
-    return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
+    """Return the commands of a controller: those of its guard, where it has one."""
+    return direct_commands(config) if config.guard is None else GuardedCommands(connection_to(config.guard.socket))
 
 
 def connect(
@@ -29,13 +32,14 @@ def connect(
     clock: Callable[[], float] = time.time,
     *,
     priorities: bool = False,
+    writer: SnapshotWriter | None = None,
 ) -> SlurmCluster:
     """Return the driver of the configured Slurm; ``slurm`` stands in for its commands.
 
-    ``priorities``: whether the policy orders jobs by the site's priorities.
+    ``priorities``: whether the policy orders jobs by the site's priorities. ``writer``: what writes in the place of
+    these commands.
     """
-    guarded = config.guard is not None and slurm is None
-    slurm = slurm or commands_for(config)
+    slurm = slurm or direct_commands(config)
     pool: PoolMethod = ReservationPool()
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
         pool = ReconfigurePool(config.slurm.pool_file, config.slurm.pool_line)
@@ -52,5 +56,11 @@ def connect(
         clock,
         comments_every_s=every_s,
         priorities=priorities,
-        writer=GuardWriter(connection_to(config.guard.socket)) if config.guard is not None and guarded else None,
+        writer=writer,
     )
+
+
+def connect_controller(config: LiveConfig, clock: Callable[[], float], *, priorities: bool) -> SlurmCluster:
+    """Return the driver of a controller, which has no rights of its own where a guard has them."""
+    writer = None if config.guard is None else GuardWriter(connection_to(config.guard.socket))
+    return connect(config, commands_for(config), clock, priorities=priorities, writer=writer)

@@ -33,9 +33,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wattqueue.errors import InputError
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.cap import parse_cap
 from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
 from wattqueue.live.config import LiveConfig
+from wattqueue.live.features.capfile import names_file
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.goal import JobGoal, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes
@@ -51,6 +53,7 @@ from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
 from wattqueue.live.slurm.lists import POOL, complete_lines, parse_pool
 from wattqueue.live.slurm.observe import NODES, parse_nodes
 from wattqueue.live.slurm.sizing import Shape
+from wattqueue.live.units import GUARD_FILE, guard_text
 from wattqueue.live.world import Layout
 from wattqueue.model.bounds import is_whole
 from wattqueue.model.machine import Machine
@@ -263,3 +266,24 @@ def missing_watts(snapshot: Snapshot, layout: Layout, settings: Settings) -> lis
                 goal = JobGoal(row.key, watts=dear * count, node_count=count, why="it waited before the installation")
                 waiting.append(job_writes(row, goal, {}))
     return [write for writes in (*running, *waiting) for write in writes]
+
+
+def guard_lines(guard: Guard, config: LiveConfig, file: Path, *, write: bool) -> list[str]:
+    """Write the configuration of the process with the rights (``live.guard``) where there is none, or return its lines.
+
+    ``file``: The controller's configuration, beside which it stands. Nothing where the controller has no guard.
+    """
+    if config.guard is None:
+        return []
+    machine = guard.layout.machine
+    cap_w = math.nan if names_file(config.cap) else float(parse_cap(config.cap, machine).cap_w.max())
+    node_w = {name: node.watts for name, node in guard.settings.nodes.items()}
+    without_jobs_w = machine.scope_idle_w() + guard.shared_count.watts
+    text, path = guard_text(config, config.guard, node_w, without_jobs_w, cap_w), file.parent / GUARD_FILE
+    if not write:
+        return [f"# {path}, for the guard:", *text.splitlines()]
+    if path.exists():
+        same = path.read_text(errors="replace") == text
+        return [f"{path} is as it should be" if same else f"note: {path} differs from what this configuration gives"]
+    atomic_text(path, text, mode=0o644)
+    return [f"wrote {path}: read it, it is what the guard checks writes against"]

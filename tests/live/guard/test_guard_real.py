@@ -1,0 +1,193 @@
+"""A guard and a planner as two processes of two accounts, on a real Slurm: work gets done, and either may die."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.site import NET_W, TOTAL_W, Site, as_account, cap_text
+from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, SlurmLab, wait_for
+from wattqueue.kernels.cache import CACHE_DIR
+from wattqueue.live.guard.audit import broken
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+PLANNER = OTHER_USER
+"""An account without any right in Slurm."""
+
+
+class GuardedSite(Site):
+    """A site whose controller has no rights; its guard runs under the operator's account."""
+
+    guard: subprocess.Popen[str] | None = None
+
+    def configure_both(self, cap: str) -> tuple[Path, Path]:
+        """Write both files; return that of the planner and that of the guard."""
+        home, account = self.root / "live", pwd.getpwnam(PLANNER)
+        own = home / "planner"
+        own.mkdir(exist_ok=True)
+        shutil.copytree(CACHE_DIR, own / "cache" / CACHE_DIR.name)  # it may not compile for minutes
+        for path in (own, *own.rglob("*")):
+            os.chown(path, account.pw_uid, account.pw_gid)
+        (home / "cap.csv").write_text(f"time_s,cap_w\n0,{cap.removesuffix('W')}\n")
+        config = self.configure("cap.csv", state="planner/state.db", user=OPERATOR)
+        text = config.read_text().replace('run_dir = "run"', 'run_dir = "planner/run"')
+        text = text.replace('"views.jsonl"', '"planner/views.jsonl"')
+        config.write_text(f'{text}\n[guard]\nsocket = "run/socket"\nrun_dir = "run"\n')
+        guard = home / "guard.toml"
+        guard.write_text(
+            f'socket = "run/socket"\nrun_dir = "run"\nplanner = "{PLANNER}"\ncap = "cap.csv"\n'
+            f"without_jobs_w = 800\naway_s = 5.0\n[node_w]\np1 = {NET_W}\np2 = {NET_W}\n"
+            f'[slurm]\nconf = "{self.root}/etc/slurm.conf"\nbin_dir = "{self.lab.bin_dir}"\n'
+        )
+        return config, guard
+
+    def start_guard(self, file: Path) -> None:
+        """Start the guard, and wait until it listens."""
+        socket = self.root / "live/run/socket"
+        socket.unlink(missing_ok=True)
+        with self.log.open("a") as out:
+            argv = as_account(OPERATOR, "-m", "wattqueue.live.guard", "-c", str(file))
+            self.guard = subprocess.Popen(
+                argv, env=self.env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL
+            )
+        wait_for("the guard's socket", socket.exists, step_s=0.1)
+
+    def start(self, config: Path) -> None:
+        """Start the planner under an account without rights."""
+        with self.log.open("a") as out:
+            code = "from wattqueue.cli import main; main()"
+            argv = as_account(PLANNER, "-c", code, "live", "--config", str(config))
+            env = {**self.env, "WATTQUEUE_CACHE_DIR": str(self.root / "live/planner/cache")}
+            self.child = subprocess.Popen(argv, env=env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL)
+        self.started_s = 0.0
+
+    def begin_both(self, cap: str) -> tuple[Path, Path]:
+        """Configure and start both; return their files."""
+        files = self.configure_both(cap)
+        self.start_guard(files[1])
+        self.start(files[0])
+        self.wait_up()
+        return files
+
+    def stop_guard(self) -> None:
+        """End the guard, if it runs."""
+        if self.guard is not None:
+            self.guard.send_signal(signal.SIGCONT)
+            self.guard.terminate()
+            self.guard.wait(60.0)
+            self.guard = None
+
+    def beat_age_s(self) -> float:
+        """Return the age of the heartbeat by the file's time."""
+        return time.time() - (self.root / "live/run/beat").stat().st_mtime
+
+
+@pytest.fixture
+def guarded(driven: SlurmLab) -> Iterator[GuardedSite]:
+    driven.clear()
+    site = GuardedSite(driven)
+    for old in (site.root / "live").glob("*"):
+        if old.is_file():
+            old.unlink()
+        elif old.name in ("run", "planner"):
+            shutil.rmtree(old)
+    yield site
+    if site.child is not None:
+        site.child.send_signal(signal.SIGCONT)
+    site.stop()
+    site.stop_guard()
+
+
+def test_work_gets_done_and_the_cap_holds(guarded: GuardedSite) -> None:
+    guarded.begin_both(cap_text(600))
+    jobs = [guarded.lab.submit("-N1", "-p", "p1", "--wrap=sleep 1") for _ in range(8)]
+    assert guarded.wait_ended(jobs, 600) > 0
+    path = guarded.root / "live/run/audit.jsonl"
+    assert broken(path) == 0
+    kinds = [json.loads(line).get("kind") for line in path.read_text().splitlines()]
+    assert kinds.count("release") >= 8
+    assert "pool" in kinds
+
+
+def test_the_planner_itself_has_no_rights(guarded: GuardedSite) -> None:
+    guarded.begin_both(cap_text(600))
+    job = guarded.lab.submit("-H", "-N1", "-p", "p1", "--wrap=sleep 1")
+    scontrol = f"{guarded.lab.bin_dir}/scontrol" if guarded.lab.bin_dir else "scontrol"
+    code = f"import subprocess,sys; sys.exit(subprocess.call([{scontrol!r}, 'release', {job!r}]))"
+    env = {**guarded.env, "SLURM_CONF": f"{guarded.root}/etc/slurm.conf"}
+    assert subprocess.run(as_account(PLANNER, "-c", code), env=env, check=False, capture_output=True).returncode != 0
+    # nor may it write what the guard writes
+    for name in ("beat", "lease", "audit.jsonl", "withheld"):
+        owner = (guarded.root / "live/run" / name).stat()
+        assert owner.st_uid == pwd.getpwnam(OPERATOR).pw_uid, name
+        assert owner.st_mode & 0o022 == 0, name
+    # another account than the planner's gets no answer
+    ask = (
+        "from pathlib import Path; from wattqueue.live.guard.client import *; "
+        f"GuardedCommands(GuardConnection(Path({str(guarded.root / 'live/run/socket')!r}))).run(('squeue',))"
+    )
+    done = subprocess.run(as_account("man", "-c", ask), env=guarded.env, check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "guard" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_planner_that_dies_is_taken_over_by_the_release(guarded: GuardedSite, number: signal.Signals) -> None:
+    config, _ = guarded.begin_both(cap_text(400))
+    runs = guarded.gated("-N2", "-p", "p1")
+    guarded.wait_running([runs])
+    assert guarded.child is not None
+    guarded.child.send_signal(number)
+    waits = guarded.gated("-N1", "-p", "p1")  # held for a controller that does nothing any more
+    wait_for("an old heartbeat", lambda: guarded.beat_age_s() > 6.0, step_s=0.2)
+    done = guarded.release(config)
+    assert done.returncode == 0, done.stderr
+    guarded.open_gate(runs)
+    guarded.wait_started([waits])  # nothing is held for ever
+    guarded.open_gate(waits)
+    assert guarded.guard is not None
+    guarded.guard.wait(PATIENCE_S)  # it has lost the right to write, and ends
+
+
+def test_a_guard_that_dies_starts_nothing_twice_and_goes_on(guarded: GuardedSite) -> None:
+    _, file = guarded.begin_both(cap_text(400))
+    first = [guarded.gated("-N1", "-p", "p1") for _ in range(2)]
+    guarded.wait_running(first)
+    assert guarded.guard is not None
+    guarded.guard.kill()
+    guarded.guard.wait(60.0)
+    more = [guarded.gated("-N1", "-p", "p1") for _ in range(2)]
+    guarded.start_guard(file)
+    guarded.require_up()
+    guarded.open_gate(*first)
+    guarded.wait_running(more)
+    assert guarded.used_w()[0] <= 400
+    guarded.open_gate(*more)
+    assert broken(guarded.root / "live/run/audit.jsonl") == 0
+
+
+def test_a_guard_that_stands_still_and_goes_on(guarded: GuardedSite) -> None:
+    guarded.begin_both(cap_text(400))
+    assert guarded.guard is not None
+    guarded.guard.send_signal(signal.SIGSTOP)
+    jobs = [guarded.gated("-N1", "-p", "p1") for _ in range(2)]
+    guarded.guard.send_signal(signal.SIGCONT)
+    guarded.wait_running(jobs)
+    guarded.open_gate(*jobs)
+
+
+def test_a_cap_that_falls_lowers_the_pool_without_a_planner(guarded: GuardedSite) -> None:
+    guarded.begin_both(cap_text(800))
+    guarded.wait_open(800)
+    guarded.kill()
+    (guarded.root / "live/cap.csv").write_text("time_s,cap_w\n0,1000\n")
+    wait_for("a lower pool", lambda: TOTAL_W - guarded.used_w()[1] == 200, step_s=0.2)
