@@ -17,7 +17,8 @@ from sqlalchemy import Engine, create_engine, inspect, text
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
-from tests.live.test_live_cli import PLAIN, wattqueue, write
+from tests.live.test_live_cli import PLAIN, write
+from tests.program import wattqueue
 from tests.store import postgres
 from wattqueue.errors import InputError, OutputError
 from wattqueue.live.assemble import assemble

@@ -191,3 +191,5 @@ def test_a_cap_that_falls_lowers_the_pool_without_a_planner(guarded: GuardedSite
     guarded.kill()
     (guarded.root / "live/cap.csv").write_text("time_s,cap_w\n0,1000\n")
     wait_for("a lower pool", lambda: TOTAL_W - guarded.used_w()[1] == 200, step_s=0.2)
+    lines = [json.loads(line) for line in (guarded.root / "live/run/audit.jsonl").read_text().splitlines()]
+    assert "the cap that the guard reads" in [line.get("why") for line in lines]

@@ -108,7 +108,7 @@ def test_what_is_no_frame_ends_the_connection_and_not_the_guard(served: Served, 
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(str(served.guard.settings.socket))
         channel.sendall(sent)
-    served.connection().ask(Packet({"do": "alive"}))
+    assert served.connection().ask(Packet({"do": "alive"})).header == {"problem": ""}
 
 
 def test_heartbeat_and_lease_are_the_guards(served: Served, slurm: NaiveSlurm, tmp_path: Path) -> None:
