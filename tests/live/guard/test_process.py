@@ -18,6 +18,7 @@ import pytest
 from tests.live.guard.test_checks import CAP_W, guard_of
 from tests.live.guard.world import NaiveJob, NaiveSlurm
 from tests.live.recordings import Recorded
+from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError, OutputError
 from wattqueue.live.cluster import ChangeJob, HoldJob, JobFields, JobKey, ReleaseJob, SetPool, Write
 from wattqueue.live.config import GuardSection, LiveConfig
@@ -30,7 +31,7 @@ from wattqueue.live.guard.settings import read_settings
 from wattqueue.live.guard.wire import Packet, WireError, receive, send
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import SlurmError
-from wattqueue.live.slurm.lists import JOBS
+from wattqueue.live.slurm.lists import JOBS, POOL
 from wattqueue.live.units import guard_text
 
 KEY = JobKey("7", 1795245457.0)
@@ -256,3 +257,13 @@ def test_the_command_says_what_is_wrong_and_ends(tmp_path: Path) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, "cannot be read" in done.stderr) == (1, True)
     assert "Traceback" not in done.stderr
+
+
+def test_checks_are_prepared_while_the_planner_decides(served: Served, slurm: NaiveSlurm) -> None:
+    guard = served.connection()
+    for argv in (JOBS, POOL):
+        GuardedCommands(guard).run(argv)
+    wait_for("a bound of these lists", lambda: not served.guard.outdated, 10.0)
+    calls = len(slurm.calls)
+    assert GuardWriter(guard).apply_batch([SetPool("watts", "", "", 200)]) == [""]
+    assert len(slurm.calls) == calls

@@ -37,7 +37,7 @@ from typing import Any
 from wattqueue.errors import OutputError
 from wattqueue.live.apply import LEFT_OUT, Applier
 from wattqueue.live.cluster import POOL as POOL_NAME
-from wattqueue.live.cluster import ClusterError, Job, SetPool, Snapshot, Write
+from wattqueue.live.cluster import ClusterError, Details, Job, JobKey, SetPool, Snapshot, Write
 from wattqueue.live.files.lease import BEAT, Lease, replace_text
 from wattqueue.live.files.withheld import store, stored_figure, suspended_w
 from wattqueue.live.guard.audit import AuditFile
@@ -55,6 +55,8 @@ COMMENTS_S = 5.0
 """Age from which it reads comments again before a job is stopped, requeued or slowed."""
 CAP_S = 5.0
 """Time between two looks at the cap."""
+SOON_S = 0.01
+"""Silence after which the planner is taken to decide, and the guard prepares its checks."""
 FRAME_S = 30.0
 """Longest time that a frame may take: a planner that stops within one must not keep the next one away."""
 READERS = frozenset({"squeue", "sinfo", "sacct", "sshare", "sprio", "sdiag"})
@@ -86,6 +88,8 @@ class WriteGuard:
     """What commands printed, and when it was read."""
     _rows: dict[str, Job] = field(default_factory=dict)
     """Jobs by the lines that were parsed."""
+    _details: tuple[float, dict[JobKey, Details]] = field(default_factory=lambda: (-math.inf, {}))
+    """What jobs stated, and when it was read."""
     _bound: tuple[tuple[float, ...], GuardBound] | None = None
     """The bound, and the times of the lists that it was made from."""
 
@@ -193,13 +197,30 @@ class WriteGuard:
         for argv, most_s in ((JOBS, OLD_S), (POOL, OLD_S), *([(DETAILS, COMMENTS_S)] if comments else ())):
             if not 0.0 <= self.clock() - self._texts.get(argv, (-math.inf, ""))[0] <= most_s:
                 self._texts[argv] = (self.clock(), read(self.slurm, argv))
-        times = tuple(self._texts[argv][0] for argv in (JOBS, POOL, DETAILS) if argv in self._texts)
+        times = self._times()
         cap_w = self.cap.in_force_w(self.clock())
         if self._bound is None or self._bound[0] != (*times, cap_w):
             seen = self._seen()
             self.writer.observed(Snapshot(seen.taken_s, seen.jobs, (), seen.pool))
             self._bound = (*times, cap_w), GuardBound(self.settings, cap_w, seen)
         return self._bound[1]
+
+    @property
+    def outdated(self) -> bool:
+        """Whether lists were read since the bound was made: the planner decides on them now."""
+        there = JOBS in self._texts and POOL in self._texts
+        return there and (self._bound is None or self._bound[0][:-1] != self._times())
+
+    def prepare(self) -> None:
+        """Make the bound of lists that were read, so that the first write does not wait for it."""
+        with contextlib.suppress(ClusterError):  # said where a write is checked
+            _ = self.bound().held  # computed at its first use
+            return
+        self._texts.pop(JOBS, None)  # lists that are none are read again
+
+    def _times(self) -> tuple[float, ...]:
+        """Return when the lists that are kept were read."""
+        return tuple(self._texts[argv][0] for argv in (JOBS, POOL, DETAILS) if argv in self._texts)
 
     def _seen(self) -> Seen:
         """Return what the lists say. Raises: SlurmError for one that is no list."""
@@ -213,11 +234,17 @@ class WriteGuard:
         if pool is not None:
             held = sum(row.watts for row in rows.values() if row.watts > 0 and row.active)
             pool = pool._replace(used=max(pool.used, held), uncounted=max(0, held - pool.used))
-        details = {}
-        if DETAILS in self._texts:
+        return Seen(taken_s, tuple(rows.values()), pool, self._stated())
+
+    def _stated(self) -> dict[JobKey, Details]:
+        """Return what jobs stated; a list that was parsed is kept, since it has 3 kB a job."""
+        read_s, text = self._texts.get(DETAILS, (-math.inf, ""))
+        if read_s != self._details[0]:
+            found: dict[JobKey, Details] = {}
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                details = dict(map(parse_stated, json.loads(self._texts[DETAILS][1])["jobs"]))
-        return Seen(taken_s, tuple(rows.values()), pool, details)
+                found = dict(map(parse_stated, json.loads(text)["jobs"]))
+            self._details = read_s, found
+        return self._details[1]
 
     def _alive(self) -> dict[str, Any]:
         """Renew lease and heartbeat, at most every quarter of ``away_s``."""
@@ -280,7 +307,10 @@ def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None]
 
         while not stopped():
             guard.keep_cap()
-            for key, _ in waiting.select(timeout=0.5):
+            ready = waiting.select(timeout=SOON_S if guard.outdated else 0.5)
+            if not ready and guard.outdated:
+                guard.prepare()
+            for key, _ in ready:
                 if key.fileobj is listener:
                     channel, _ = listener.accept()
                     if peer_uid(channel) not in allowed:
