@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 
 from tests.live.slurmlab import USER, SlurmLab
+from tests.live.submit_script import with_data
 from wattqueue.live.slurm.guard import CONFIG
-from wattqueue.live.slurm.install import NodeWatts, Settings, script
+from wattqueue.live.slurm.install import Settings
 from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL
 from wattqueue.live.slurm.observe import NODES
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData
 from wattqueue.live.slurm.writer import ReservationPool
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -48,7 +50,7 @@ def main() -> None:
     (root / "run").mkdir()
     beat = root / "run/beat"
     beat.write_text(f"control {int(time.time())}\n")
-    lab = SlurmLab(root, licences_w=1600, lua=script(Settings(nodes, [0], beat, 3600, 1600)), gpus=2)
+    lab = SlurmLab(root, licences_w=1600, lua=with_data(Settings(SubmitData(nodes), [0], beat, 3600, 1600)), gpus=2)
     lab.overlap = True
     try:
         lab.up()

@@ -20,10 +20,12 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.releases import lab_of, root_of, under_test
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, LabError, SlurmLab, wait_for
+from tests.live.submit_script import with_data
 from tests.program import IMPORTED_FROM
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.live.files.status import HEAD
-from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
+from wattqueue.live.slurm.install import Settings, prolog
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.model.signals import Cap
 from wattqueue.store.database import open_database
@@ -312,14 +314,16 @@ def bring_up(release: str) -> Iterator[SlurmLab]:
     os.chown(home, operator.pw_uid, operator.pw_gid)
     warm_kernels(folder / "cache", operator)
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
-    settings = Settings(nodes, [operator.pw_uid], home / "run/beat", 5, TOTAL_W)
+    settings = Settings(SubmitData(nodes), [operator.pw_uid], home / "run/beat", 5, TOTAL_W)
+    (home / "run").mkdir(mode=0o711)
+    os.chown(home / "run", operator.pw_uid, operator.pw_gid)
     (folder / "bin").mkdir()
     reads = folder / "bin/prolog.sh"
     reads.write_text(prolog(home / "freq"))
     reads.chmod(0o755)
     (home / "freq").mkdir()
     os.chown(home / "freq", operator.pw_uid, operator.pw_gid)
-    lab = lab_of(release, folder, script(settings), TOTAL_W, task_prolog=reads)
+    lab = lab_of(release, folder, with_data(settings), TOTAL_W, task_prolog=reads)
     try:
         yield lab.up()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from wattqueue.live.slurm.commands import CommandResult
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.examine_live import examine_live
 from wattqueue.live.slurm.guard import Guard, missing_watts
-from wattqueue.live.slurm.install import NodeWatts, changes, differences, install, script, uninstall
+from wattqueue.live.slurm.install import changes, differences, install, script, uninstall
 from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, body_of, findings, write_data
 
 MACHINE = """
 name = "m"
@@ -68,13 +70,13 @@ def installed(folder: Path, slurm: Recorded, guard: Guard) -> None:
 def test_partitions_that_the_machine_file_does_not_name(tmp_path: Path) -> None:
     slurm = make_slurm("debug n1,m1", "login l1")
     guard = Guard.of(make_config(tmp_path), slurm)
-    nodes = guard.settings.nodes
+    nodes = guard.settings.data.nodes
     assert {name: (node.watts, node.held) for name, node in nodes.items()} == {
         "p1": (200, True),
         "p2": (150, True),
         "debug": (200, False),
     }
-    assert list(guard.settings.free) == ["login"]
+    assert list(guard.settings.data.free) == ["login"]
     found = inspect_partitions(guard.layout, Observer(slurm, lambda: 1e6).snapshot().nodes)
     assert len(found) == 1
     assert "debug" in found[0]
@@ -94,25 +96,33 @@ def test_what_was_just_installed_fits(tmp_path: Path) -> None:
     guard = Guard.of(make_config(tmp_path), slurm)
     installed(tmp_path, slurm, guard)
     assert [one for one in guard.check(slurm) if one.fatal] == []
+    assert guard.check_data(slurm, time.time()) == []
 
 
 @pytest.mark.parametrize(
     ("change", "dangerous"),
     [
-        ({"operators": [12345]}, True),
-        ({"beat": Path("/elsewhere/beat")}, True),
-        ({"nodes": {"p1": NodeWatts(199, 199, 16), "p2": NodeWatts(150, 150, 16)}}, True),
-        ({"nodes": {"p1": NodeWatts(200, 200, 16)}}, True),
-        ({"whole_pool_w": 1}, False),
-        ({"away_s": 7}, False),
+        ({"operators": [12345]}, [True]),
+        ({"beat": Path("/elsewhere/beat")}, [True, True]),
+        ({"data": SubmitData({"p1": NodeWatts(199, 199, 16), "p2": NodeWatts(150, 150, 16)})}, [True]),
+        ({"data": SubmitData({"p1": NodeWatts(201, 199, 16)})}, []),
+        ({"whole_pool_w": 1}, [False]),
+        ({"away_s": 7}, [False]),
     ],
 )
-def test_each_difference_is_found(tmp_path: Path, change: dict[str, object], dangerous: bool) -> None:
+def test_each_difference_is_found(tmp_path: Path, change: dict[str, object], dangerous: list[bool]) -> None:
     settings = Guard.of(make_config(tmp_path), make_slurm()).settings._replace(operators=[54321])
     assert differences(script(settings), settings) == []
     other = settings._replace(**change)  # type: ignore[arg-type]
-    found = [one for one in differences(script(other), settings) if "resources of its nodes" not in one.what]
-    assert [one.fatal for one in found] == [dangerous]
+    assert [one.fatal for one in differences(script(other), settings)] == dangerous
+
+
+def test_a_script_that_holds_the_nodes_itself_is_found(tmp_path: Path) -> None:
+    """An earlier version wrote them into it; nothing would follow the cluster."""
+    settings = Guard.of(make_config(tmp_path), make_slurm()).settings
+    nodes = 'local NODE = {\n  ["p1"] = { watts = 200, least = 200, size = 2, held = true, shapes = {} },\n}\n'
+    earlier = re.sub(r"local DATA = .*\n", nodes, script(settings))
+    assert [(one.fatal, "install again" in one.what) for one in differences(earlier, settings)] == [(True, True)]
 
 
 def test_a_script_of_another_release_or_of_the_site_is_found(tmp_path: Path) -> None:
@@ -152,11 +162,14 @@ def test_too_few_nodes_for_gpus_are_refused_where_slurm_does_so(tmp_path: Path, 
     old = Guard.of(make_config(tmp_path), slurm).settings
     set_config(slurm, "SLURM_VERSION", version)
     settings = Guard.of(make_config(tmp_path), slurm).settings
-    assert settings.gres_bound is refuses
-    assert f"local GRES_BOUND = {str(refuses).lower()}\n" in script(settings)
-    changed = [one.what for one in differences(script(old), settings)]
+    assert settings.data.gres_bound is refuses
+    assert f"gres-bound {'yes' if refuses else 'no'}\n" in body_of(settings.data)
+    assert settings.data_file is not None
+    settings.data_file.parent.mkdir()
+    write_data(settings.data_file, old.data, 1e6)
+    changed = [one.what for one in findings(settings.data_file, settings.data, 1e6)]
     assert len(changed) == (not refuses), "the recorded Slurm is 22.05.8"
-    assert all("another release of Slurm" in one for one in changed)
+    assert all(one.startswith("gres-bound") for one in changed)
 
 
 def test_jobs_from_before_the_installation_get_watts(tmp_path: Path) -> None:
@@ -226,10 +239,10 @@ def test_nodes_that_were_changed_since_the_installation_are_named(tmp_path: Path
     slurm = make_slurm()
     guard = Guard.of(make_config(tmp_path), slurm)
     installed(tmp_path, slurm, guard)
-    assert guard.settings.nodes["p1"].counts == (2,)
+    assert guard.settings.data.nodes["p1"].counts == (2,)
     slurm.texts["nodes"] = slurm.texts["nodes"].replace("64000", "128000", 1)
-    found = Guard.of(make_config(tmp_path), slurm).check(slurm)
-    assert [one.what.split(":")[0] for one in found if "resources" in one.what] == ["partition p1"]
+    found = Guard.of(make_config(tmp_path), slurm).check_data(slurm, time.time())
+    assert [(one.what.split(":")[0], one.fatal) for one in found] == [("partition p1", False)]
 
 
 def test_whole_nodes_are_known_in_the_words_of_each_release() -> None:
@@ -252,8 +265,11 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(tmp_path: Path) -> No
     settings = Guard.of(make_config(tmp_path), make_slurm()).settings
     folder = tmp_path / "etc"
     folder.mkdir()
-    assert any(line.startswith("+local WHOLE_POOL_W") for line in changes(folder, settings, None))
-    assert list(folder.iterdir()) == []
+    shown = changes(folder, settings, None)
+    assert any(line.startswith("+local WHOLE_POOL_W") for line in shown)
+    assert "+partition p1 200 200 2 yes" in shown
+    assert settings.data_file is not None
+    assert [*folder.iterdir(), *settings.data_file.parent.glob("*")] == []
     install(folder, settings, None)
     assert changes(folder, settings, None) == []
     difference = changes(folder, settings._replace(away_s=7), None)
@@ -272,9 +288,12 @@ def test_what_was_installed_is_taken_out_again(tmp_path: Path, own: str) -> None
         (folder / "job_submit.lua").write_text(own)
         assert changes(folder, settings, None)[0].startswith("rename ")
     install(folder, settings, tmp_path / "frequencies")
-    uninstall(folder)
+    assert settings.data_file is not None
+    assert settings.data_file.exists()
+    uninstall(folder, settings.data_file)
+    assert not settings.data_file.exists()
     assert {path.name: path.read_text() for path in folder.iterdir()} == ({"job_submit.lua": own} if own else {})
-    assert uninstall(folder) == []
+    assert uninstall(folder, settings.data_file) == []
 
 
 def test_doctor_examines_an_installation(tmp_path: Path) -> None:
@@ -286,7 +305,6 @@ def test_doctor_examines_an_installation(tmp_path: Path) -> None:
     assert found["heartbeat"].state == "no"
     assert found["pool"].state == "yes"
     assert found["partitions"].state == "yes"
-    config.run_dir.mkdir()
     (config.run_dir / "beat").write_text("control 999990\n")
     slurm.texts["nodes"] = slurm.texts["nodes"].replace("n[1-2]", "n[1-3]")
     found = {check.name: check for check in examine_live(config, slurm, lambda: 1e6)}
@@ -297,19 +315,45 @@ def test_doctor_examines_an_installation(tmp_path: Path) -> None:
     assert "not WattQueue's" in found["installation"].found
 
 
+def test_doctor_examines_the_data_file(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    config = make_config(tmp_path, 'mode = "control"\n')
+    settings = Guard.of(config, slurm).settings
+    path = settings.data_file
+    assert path is not None
+
+    def found() -> list[tuple[str, str]]:
+        checks = examine_live(config, slurm, lambda: 1e6 + 90.0)
+        return [(one.state, one.found) for one in checks if one.name == "submit data"]
+
+    assert [(state, "cannot be read" in text) for state, text in found()] == [("part", True)]
+    path.parent.mkdir(mode=0o711)
+    write_data(path, settings.data, 1e6)
+    assert found() == [("yes", "version 1, 90 s old, as it would be written now")]
+    path.write_text(path.read_text().replace("wattqueue-submit 1", "wattqueue-submit 2"))
+    assert [(state, "version 2" in text) for state, text in found()] == [("part", True)]
+    low = {**settings.data.nodes, "p1": settings.data.nodes["p1"]._replace(watts=199)}
+    write_data(path, settings.data._replace(nodes=low), 1e6)
+    assert [state for state, _ in found()] == ["no", "part"]
+    write_data(path, settings.data, 1e6)
+    path.chmod(0o600)
+    set_config(slurm, "SlurmUser", "slurm(64030)")
+    assert [state for state, _ in found()] == ["part"]
+
+
 SHARED = '[slurm]\nshared = ["p2"]\n'
 
 
 def test_shared_nodes_leave_the_pool_and_their_jobs_carry_no_watts(tmp_path: Path) -> None:
     """Of 1,000 W come off 200 W of p1's idle nodes and 2 x 250 W; without sharing 600 W are left, p1 draws 400 W."""
     guard = Guard.of(make_config(tmp_path, SHARED), make_slurm("debug n1,m1"))
-    assert (set(guard.settings.nodes), guard.settings.free) == ({"p1", "debug"}, ["p2"])
+    assert (set(guard.settings.data.nodes), guard.settings.data.free) == ({"p1", "debug"}, ["p2"])
     assert guard.settings.whole_pool_w == 300
-    assert not guard.settings.nodes["debug"].held
+    assert not guard.settings.data.nodes["debug"].held
     assert guard.shared_lines() == ["2 shared nodes (p2) count 500 W, whatever runs there"]
     assert Guard.of(make_config(tmp_path), make_slurm()).shared_lines() == []
     half = Guard.of(make_config(tmp_path, SHARED), make_slurm()).settings
-    assert 'local FREE = { ["p2"] = true }' in script(half)
+    assert "free p2\n" in body_of(half.data)
 
 
 def test_a_percentage_is_of_shared_nodes_too(tmp_path: Path) -> None:
@@ -344,14 +388,16 @@ def test_a_node_that_is_shared_and_managed_is_refused(tmp_path: Path) -> None:
         assemble(config, SlurmCluster(slurm))
 
 
-def test_a_partition_is_shared_in_script_and_configuration_alike(tmp_path: Path) -> None:
+def test_a_partition_is_shared_in_data_file_and_configuration_alike(tmp_path: Path) -> None:
     """Jobs without watts on managed nodes end a controller; jobs that wait for nobody are reported."""
     plain = Guard.of(make_config(tmp_path), make_slurm()).settings
     shared = Guard.of(make_config(tmp_path, SHARED), make_slurm()).settings
-    assert any("p2" in one.what and one.fatal for one in differences(script(shared), plain))
-    (found,) = [one for one in differences(script(plain), shared) if "p2" in one.what]
-    assert not found.fatal
-    assert differences(script(shared), shared) == []
+    path = tmp_path / "submit.data"
+    write_data(path, shared.data, 1e6)
+    assert any("p2" in one.what and one.fatal for one in findings(path, plain.data, 1e6))
+    assert findings(path, shared.data, 1e6) == []
+    write_data(path, plain.data, 1e6)
+    assert {one.fatal for one in findings(path, shared.data, 1e6) if "p2" in one.what} == {False}
 
 
 def test_doctor_says_what_shared_nodes_count(tmp_path: Path) -> None:

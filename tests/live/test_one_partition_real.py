@@ -22,7 +22,7 @@ def test_one_partition_is_managed_and_the_other_left_alone(site: Site) -> None:
     file = site.configure(f"{4 * 100 + 2 * NET_W}W", slurm='only = ["p1"]', user=OPERATOR)
     config, slurm = load_config(file), lab.commands
     settings = settings_of(config, slurm)
-    assert (set(settings.nodes), set(settings.free)) == ({"p1"}, {"p2"})
+    assert (set(settings.data.nodes), set(settings.data.free)) == ({"p1"}, {"p2"})
     try:
         install(etc, settings, None)
         lab.run(["scontrol", "reconfigure"])

@@ -14,12 +14,14 @@ from tests.live.adversary import Poller
 from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, PATIENCE_S, SlurmLab
+from tests.live.submit_script import with_data
 from wattqueue.live.cluster import Pool
 from wattqueue.live.controller import Controller
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.install import NodeWatts, Settings, script
+from wattqueue.live.slurm.install import Settings
 from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData
 from wattqueue.model.signals import Cap
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -32,7 +34,7 @@ REQUEUES = 500
 def release_lab(slurm_release: str, lab_folder: Path) -> Iterator[SlurmLab]:
     """A lab of the release under test."""
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
-    lua = script(Settings(nodes, [], lab_folder / BEAT, 600, TOTAL_W))
+    lua = with_data(Settings(SubmitData(nodes), [], lab_folder / BEAT, 600, TOTAL_W))
     lab = lab_of(slurm_release, lab_folder, lua, TOTAL_W)
     try:
         yield lab.up()

@@ -30,9 +30,9 @@ from tests.live.random_requests import (
 )
 from tests.live.releases import lab_of
 from tests.live.slurmlab import SlurmLab, real
+from tests.live.submit_script import with_data
 from wattqueue.live.config import load_config
 from wattqueue.live.slurm.guard import Guard
-from wattqueue.live.slurm.install import script
 
 Record = Callable[[str, object], None]
 MACHINE = """
@@ -62,7 +62,7 @@ class Both:
         (folder / "live.toml").write_text(f'machine = "m.toml"\ncap = "100%"\n{where}')
         settings = Guard.of(load_config(folder / "live.toml"), lab.commands).settings
         # no pool: what exceeds the budget is another test's
-        self.ours = script(settings._replace(beat=self.beat, whole_pool_w=0, away_s=36_000))
+        self.ours = with_data(settings._replace(beat=self.beat, whole_pool_w=0, away_s=36_000))
 
     def compare(self, count: int, seed: int) -> tuple[list[Mismatch], dict[str, int]]:
         r = random.Random(seed)

@@ -49,7 +49,7 @@ def shared(site: Site) -> Iterator[tuple[Site, Path]]:
     try:
         lab.run(two_nodes)
         guard = Guard.of(config, lab.commands)
-        assert (set(guard.settings.nodes), list(guard.settings.free)) == ({"p1"}, ["p2"])
+        assert (set(guard.settings.data.nodes), list(guard.settings.data.free)) == ({"p1"}, ["p2"])
         assert guard.settings.whole_pool_w == POOL_W
         install(etc, guard.settings, None)
         lab.run(["scontrol", "reconfigure"])

@@ -13,9 +13,11 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, USER, SlurmLab, wait_for
+from tests.live.submit_script import with_data
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.install import NodeWatts, Settings, script
+from wattqueue.live.slurm.install import Settings
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData
 from wattqueue.model.signals import Cap
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -42,7 +44,7 @@ def twins(slurm_release: str, lab_folder: Path) -> Iterator[tuple[SlurmLab, Slur
         for name in ("twin", "ours"):
             folder = lab_folder / name
             folder.mkdir(mode=0o755)
-            lua = script(Settings(nodes, [], folder / BEAT, 600, 1600)) if name == "ours" else None
+            lua = with_data(Settings(SubmitData(nodes), [], folder / BEAT, 600, 1600)) if name == "ours" else None
             lab = lab_of(slurm_release, folder, lua, 1600, extra=PRIORITY)
             labs.append(lab.up())
         yield labs[0], labs[1]

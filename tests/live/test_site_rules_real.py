@@ -12,11 +12,13 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, SlurmLab, wait_for
+from tests.live.submit_script import with_data
 from wattqueue.live.controller import Controller
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.reports.report import Report
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.install import NodeWatts, Settings, script
+from wattqueue.live.slurm.install import Settings
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData
 from wattqueue.live.table import Stage
 from wattqueue.model.signals import Cap
 
@@ -35,7 +37,7 @@ def overlapping(release: str, extra: Sequence[str]) -> SlurmLab:
     folder.chmod(0o755)
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
     nodes["debug"] = NodeWatts(NET_W, NET_W, 8, held=False)
-    lua = script(Settings(nodes, [], folder / BEAT, 600, TOTAL_W))
+    lua = with_data(Settings(SubmitData(nodes), [], folder / BEAT, 600, TOTAL_W))
     return lab_of(release, folder, lua, TOTAL_W, extra=extra, gpus=2, overlap=True)
 
 

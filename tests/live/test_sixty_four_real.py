@@ -12,11 +12,13 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
+from tests.live.submit_script import with_data
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.files.status import HEAD
 from wattqueue.live.recordings.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.install import NodeWatts, Settings, script
+from wattqueue.live.slurm.install import Settings
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData
 from wattqueue.live.state.audit import verify
 from wattqueue.model.signals import Cap
 
@@ -27,8 +29,8 @@ NODES, NET_W, OPEN_W = 64, 200, 4000
 @pytest.fixture
 def large(lab_folder: Path, slurm_release: str) -> Iterator[SlurmLab]:
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
-    settings = Settings(nodes, [], lab_folder / BEAT, 600, NODES * NET_W)
-    lab = lab_of(slurm_release, lab_folder, script(settings), NODES * NET_W, nodes=NODES)
+    settings = Settings(SubmitData(nodes), [], lab_folder / BEAT, 600, NODES * NET_W)
+    lab = lab_of(slurm_release, lab_folder, with_data(settings), NODES * NET_W, nodes=NODES)
     try:
         yield lab.up()
     finally:

@@ -138,7 +138,7 @@ def install(
             print(line)
     elif not changes:
         print(files.script(guard.settings), end="")
-        print(f"-- not written; with --write it goes to {into / files.LUA}")
+        print(f"-- not written; with --write it goes to {into / files.LUA}, its data to {guard.settings.data_file}")
     if units is not None:
         for line in write_units(units, settings, config):
             print(line)
@@ -150,7 +150,7 @@ def install(
         print(f"  {line}")
     nodes = _jobs_without_watts(guard, cluster, apply=apply)
     # after the files were written, so that what is checked is what slurmctld will read
-    findings = guard.check(cluster.slurm, into)
+    findings = [*guard.check(cluster.slurm, into), *guard.check_data(cluster.slurm, time.time())]
     for one in findings:
         print(f"{'error' if one.fatal else 'warning'}: {one.what}")
     for text in inspect_partitions(guard.layout, nodes, guard.shared):
@@ -179,6 +179,7 @@ def uninstall(
     from wattqueue.live.slurm import install as files
     from wattqueue.live.slurm.connect import connect
     from wattqueue.live.slurm.guard import without_watts
+    from wattqueue.live.slurm.submit_data import SUBMIT_DATA
     from wattqueue.live.units import UNITS
 
     settings = load_config(config)
@@ -205,7 +206,9 @@ def uninstall(
         if write:
             path.unlink()
         print(f"{'removed' if write else 'would remove'} {path}")
-    for line in files.uninstall(into) if write else [f"would remove {into / files.LUA}"]:
+    data_file = settings.run_dir.resolve() / SUBMIT_DATA
+    would = [f"would remove {path}" for path in (into / files.LUA, data_file)]
+    for line in files.uninstall(into, data_file) if write else would:
         print(line)
     print("take these lines out of slurm.conf, and restart slurmctld:")
     print("  JobSubmitPlugins=lua  # unless the site has a script of its own\n  Licenses=watts:...")

@@ -14,6 +14,7 @@ from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.guard import Guard
+from wattqueue.live.slurm.submit_data import VERSION, Written, read_data
 
 AREA = "Live"
 
@@ -37,6 +38,7 @@ def examine_live(
             )
         if not findings:
             yield Check(AREA, "installation", YES, "job_submit.lua, licences and slurm.conf fit the configuration")
+        yield from _submit_data(guard, cluster.slurm, clock())
         for text in guard.shared_lines():
             yield Check(AREA, "shared nodes", YES, text)
         texts = inspect_partitions(guard.layout, cluster.observe().nodes, guard.shared)
@@ -46,6 +48,19 @@ def examine_live(
             yield Check(AREA, "partitions", YES, "as in the machine file")
     except WattQueueError as error:
         yield Check(AREA, "rest", NO, f"could not be examined: {error}", error.hint or "")
+
+
+def _submit_data(guard: Guard, slurm: Slurm, now_s: float) -> Iterator[Check]:
+    """Check age, version and content of the data file of job_submit.lua, and whether slurmctld can read it."""
+    path = guard.settings.data_file
+    findings = guard.check_data(slurm, now_s)
+    for one in findings:
+        cost = "the cap does not hold" if one.fatal else "jobs may count more nodes or watts than they draw"
+        yield Check(AREA, "submit data", NO if one.fatal else PART, one.what, cost)
+    written = read_data(path) if path is not None else ""
+    if not findings and isinstance(written, Written):
+        text = f"version {VERSION}, {max(0.0, now_s - written.at_s):.0f} s old, as it would be written now"
+        yield Check(AREA, "submit data", YES, text)
 
 
 def _heartbeat(config: LiveConfig, now_s: float) -> Iterator[Check]:

@@ -1,8 +1,8 @@
 """Check what holds the cap without the controller: job_submit.lua, the licence pool, partitions, Slurm's release.
 
 The controller decides what starts. That the cap *holds* does not depend on it: every job carries watts licences,
-and slurmctld admits no more than the pool. This module derives the settings of job_submit.lua from the
-configuration, and compares what is installed with them:
+and slurmctld admits no more than the pool. This module derives the settings of job_submit.lua and its data file from
+the configuration, and compares what is installed with them:
 
 * at ``live install``, which prints the findings;
 * at the start of the controller: in control mode a fatal finding ends it, since it would control nothing, or a cap
@@ -28,7 +28,7 @@ import os
 import pwd
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,16 +49,19 @@ from wattqueue.live.slurm.budget_checks import (
     requeue_text,
 )
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
-from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
+from wattqueue.live.slurm.install import LUA, Settings, differences
 from wattqueue.live.slurm.lists import POOL, complete_lines, parse_pool
 from wattqueue.live.slurm.observe import NODES, parse_nodes
 from wattqueue.live.slurm.sizing import Shape
+from wattqueue.live.slurm.submit_data import SUBMIT_DATA, NodeWatts, SubmitData, findings, staff_in, unreadable_for
 from wattqueue.live.units import GUARD_FILE, guard_text
 from wattqueue.live.world import Layout
 from wattqueue.model.bounds import is_whole
 from wattqueue.model.machine import Machine
 
 CONFIG = ("scontrol", "show", "config")
+READ_OF_CONF = ("SelectTypeParameters", "DefMemPerCPU", "SLURM_VERSION")
+"""Keys of slurm.conf that ``data_of`` reads."""
 
 
 def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
@@ -89,45 +92,59 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     The pool is what the highest cap leaves above idle and beside shared nodes. Raises as :func:`layout_of`; InputError
     for an unknown account.
     """
-    machine = managed_machine(config)
-    layout = layout_of(config, slurm, machine)
-    shared, rows_of_nodes = shared_nodes(config), _node_rows(slurm)
-    values = slurm_config(slurm)
-    memory = "MEMORY" in values.get("SelectTypeParameters", "").upper()
+    layout = layout_of(config, slurm, managed_machine(config))
+    shared, rows = shared_nodes(config), _node_rows(slurm)
+    beat = config.beat_dir.resolve() / BEAT
+    staff = staff_of(slurm)
+    if staff is None:
+        staff = staff_in(beat.with_name(SUBMIT_DATA))
+    data = data_of(layout, rows, slurm_config(slurm), staff)
+    pool_w = whole_pool(config, layout.machine, shared, [row for row, _ in rows])
+    return Settings(data, [uid_of(config)], beat, math.ceil(config.away_s), pool_w)
+
+
+def data_of(
+    layout: Layout, rows: Sequence[tuple[Node, Shape]], values: Mapping[str, str], staff: Sequence[int]
+) -> SubmitData:
+    """Return what the data file says of nodes in one row per node and partition, with ``values`` of slurm.conf."""
     shapes: dict[str, list[Shape]] = {}
     members: dict[str, list[str]] = {}
-    for row, shape in rows_of_nodes:
+    for row, shape in rows:
         shapes.setdefault(row.partitions[0], []).append(shape)
         members.setdefault(row.partitions[0], []).append(row.name)
     nodes: dict[str, NodeWatts] = {}
     for name, names in members.items():
-        rows = sorted({layout.row_of(layout.unit[node]) for node in names if node in layout.unit})
-        if rows:
+        parts = sorted({layout.row_of(layout.unit[node]) for node in names if node in layout.unit})
+        if parts:
             # a covering partition may span machine partitions: its dearest node counts for all
-            watts, least = (max(_watts_of(layout, row)[k] for row in rows) for k in (0, 1))
+            watts, least = (max(_watts_of(layout, part)[k] for part in parts) for k in (0, 1))
             counts = Counter(shapes[name])
             kinds = tuple(sorted(counts))
             cpus = min(shape.cpus for shape in kinds)
             held = name in layout.partition_of
             nodes[name] = NodeWatts(watts, least, cpus, len(names), kinds, held, tuple(counts[one] for one in kinds))
-    free = [name for name in members if name not in nodes]
+    memory = "MEMORY" in values.get("SelectTypeParameters", "").upper()
     default = values.get("DefMemPerCPU", "")
-    return Settings(
-        nodes, [uid_of(config)], config.beat_dir.resolve() / BEAT, math.ceil(config.away_s),
-        whole_pool(config, layout.machine, shared, [row for row, _ in rows_of_nodes]),
-        free, int(default) if memory and is_whole(default) else 0, staff_of(slurm), memory,
+    return SubmitData(
+        nodes, [name for name in members if name not in nodes], staff,
+        int(default) if memory and is_whole(default) else 0, memory,
         refuses_too_few_gres(values.get("SLURM_VERSION", "")),
     )  # fmt: skip
 
 
-def staff_of(slurm: Slurm) -> tuple[int, ...]:
-    """Return the accounts on this host with Slurm's operator or administrator level; none without accounting."""
+def staff_of(slurm: Slurm) -> tuple[int, ...] | None:
+    """Return the accounts on this host with Slurm's operator or administrator level; None where sacctmgr fails.
+
+    It fails without accounting, too.
+    """
     try:
         answer = slurm.run(("sacctmgr", "-n", "-P", "show", "user", "format=User,AdminLevel"))
     except SlurmError:
-        return ()
+        return None
+    if answer.code != 0:
+        return None
     found = set()
-    for line in answer.out.splitlines() if answer.code == 0 else ():
+    for line in answer.out.splitlines():
         name, _, level = line.partition("|")
         if level.strip().startswith(("Operator", "Administrator")):
             with contextlib.suppress(KeyError):
@@ -221,10 +238,20 @@ class Guard:
         except OSError as error:
             text = f"{script} cannot be read ({error.strerror}): whether it fits this configuration is not known"
             found.append(Finding(text, fatal=False))
-        found += find_inexact(slurm, values, self.settings.nodes.keys())
+        found += find_inexact(slurm, values, self.settings.data.nodes.keys())
         version = values.get("SLURM_VERSION", "")
         if loses_licences_at_requeue(version) and values.get("JobRequeue", "1") != "0":
             found.append(Finding(requeue_text(version), fatal=False))
+        return found
+
+    def check_data(self, slurm: Slurm, now_s: float) -> list[Finding]:
+        """Compare the script's data file with what it should say. Not at a controller's start: it writes the file."""
+        path = self.settings.data_file
+        if path is None:
+            return []
+        found = findings(path, self.settings.data, now_s)
+        if hidden := unreadable_for(path, slurm_config(slurm).get("SlurmUser", "")):
+            found.append(Finding(f"{hidden}: every partition counts at the dearest node", fatal=False))
         return found
 
 
@@ -260,7 +287,8 @@ def missing_watts(snapshot: Snapshot, layout: Layout, settings: Settings) -> lis
             watts = sum(layout.most_net_w(layout.row_of(layout.unit[name])) for name in held)
             running.append(job_writes(row, JobGoal(row.key, watts=watts, why="it ran before the installation"), {}))
         elif row.pending:
-            dear = max((settings.nodes[p].watts for p in row.partition.split(",") if p in settings.nodes), default=-1)
+            nodes = settings.data.nodes
+            dear = max((nodes[p].watts for p in row.partition.split(",") if p in nodes), default=-1)
             if dear >= 0:
                 count = max(row.nodes, row.most_nodes)
                 goal = JobGoal(row.key, watts=dear * count, node_count=count, why="it waited before the installation")

@@ -2,32 +2,36 @@
 
 job_submit.lua is what makes the cap hold without the controller: it gives every job its watts, limits its nodes,
 and refuses changes by users. It is generated from a template (``share/job_submit.lua``) with a block of settings,
-because slurmctld calls it for each submission under its locks and it must not read anything but the heartbeat.
+because slurmctld calls it for each submission under its locks: it reads the heartbeat and the first line of its data
+file (``live.slurm.submit_data``), and never waits or starts a command.
 
-The settings are a copy of the configuration at the time of the installation. If the configuration changes
-afterwards, script and controller disagree, and some disagreements are dangerous:
+The settings are a copy of the configuration at the time of the installation: what must hold where the data file is
+missing. If the configuration changes afterwards, script and controller disagree, and some disagreements are dangerous:
 
 =====================  ==============================================================================================
 setting                what happens where it differs from the controller's configuration
 =====================  ==============================================================================================
 ``OPERATORS``          the script refuses the controller's own updates: no job is ever released
 ``BEAT``               the script never sees the heartbeat: jobs are not held, the policy decides nothing
-``NODE`` (watts)       jobs declare less than they can draw: the cap does not hold
+``DATA``               the script never sees other nodes: what it counts is not what jobs can draw
+``DEAREST``            jobs declare less than they can draw while the data file is missing: the cap does not hold
 ``VERSION``            the template is that of another release of WattQueue
 ``WHOLE_POOL_W``       jobs are refused that would fit, or accepted that never start
 ``AWAY_S``             jobs are held when the release timer already lets Slurm schedule alone
 =====================  ==============================================================================================
 
 :func:`differences` compares the installed script with the configuration. ``live install`` prints the result, and
-the controller refuses to start in control mode on the first three.
+the controller refuses to start in control mode on the first four.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -35,8 +39,8 @@ from typing import NamedTuple
 from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Finding
-from wattqueue.live.slurm.commands import WORD
-from wattqueue.live.slurm.sizing import Shape
+from wattqueue.live.slurm.submit_data import SUBMIT_DATA, SubmitData, body_of, read_data, write_data
+from wattqueue.model.bounds import is_whole
 
 LUA = "job_submit.lua"
 SITE_LUA = "job_submit.site.lua"
@@ -44,92 +48,44 @@ PROLOG = "wattqueue_task_prolog.sh"
 MARK = "WattQueue: every job carries watts"
 """First words of our script: a file without them is a site's own and is never overwritten."""
 SETTINGS = re.compile(r"-- \[\[wattqueue settings\n.*?-- wattqueue settings\]\]", re.DOTALL)
-_NODE_WATTS = re.compile(r'\["([^"]+)"\] = \{ watts = ([0-9]+)')
-_NODE_SHAPES = re.compile(r'\["([^"]+)"\] = \{ watts = [^{]* shapes = \{\n(.*?)\n  \} \},', re.DOTALL)
-_ANY_SIZE = 65534
-"""Size of a partition that was not stated: no bound."""
-
-
-class NodeWatts(NamedTuple):
-    """What one node of a Slurm partition declares in licences, and the resources that decide how many nodes jobs take.
-
-    ``watts`` and ``least`` are whole net watts of the dearest node: at the highest and at the lowest frequency.
-    """
-
-    watts: int
-    least: int
-    cpus: int
-    size: int = _ANY_SIZE
-    """Nodes of the partition."""
-    shapes: tuple[Shape, ...] = ()
-    """The different nodes of the partition; empty: ``cpus`` alone is known."""
-    held: bool = True
-    """Whether the controller schedules its jobs, so that they wait for it."""
-    counts: tuple[int, ...] = ()
-    """Nodes of each shape; empty: not known, and no job is refused because they are too few."""
 
 
 class Settings(NamedTuple):
-    """The settings of the script: figures by Slurm partition, and where the controller writes its heartbeat."""
+    """What is installed: the script's settings, and the first content of its data file."""
 
-    nodes: Mapping[str, NodeWatts]
+    data: SubmitData
     operators: Sequence[int]
-    """Accounts (uid) that may change watts, size and holds of jobs; root always may."""
+    """Accounts (uid) that may change watts, size and holds of jobs, the controller's first; root always may."""
     beat: Path | None
+    """Where the controller writes its heartbeat."""
     away_s: int
     whole_pool_w: int
-    free: Sequence[str] = ()
-    """Slurm partitions without any managed node, shared ones among them: their jobs carry no watts."""
-    default_mb_per_cpu: int = 0
-    """DefMemPerCPU of slurm.conf where memory is a consumable resource, else 0."""
-    staff: Sequence[int] = ()
-    """Accounts (uid) with Slurm's operator or administrator level: what they change is not refused."""
-    memory: bool = True
-    """Whether memory is a consumable resource, so that jobs on a node share it."""
-    gres_bound: bool = True
-    """Whether Slurm refuses a job whose greatest number of nodes has fewer generic resources than it asks for."""
+
+    @property
+    def data_file(self) -> Path | None:
+        """The data file, beside the heartbeat."""
+        return None if self.beat is None else self.beat.with_name(SUBMIT_DATA)
 
 
 def script(settings: Settings, site: Path | None = None) -> str:
     """Return job_submit.lua with these settings; ``site`` is a script of the site that is called first.
 
-    Raises: OutputError for names that a script must not hold (they would be code).
+    Raises: OutputError for paths that a script must not hold (they would be code).
     """
-    text = shared(LUA)
-    lines = ["-- [[wattqueue settings", f'local VERSION = "{version()}"', "local NODE = {"]
-    for name, node in settings.nodes.items():
-        if not WORD.fullmatch(name):
-            raise OutputError(f"partition {name!r} cannot stand in a script", hint="letters, digits, _ . -")
-        figures = f"watts = {node.watts}, least = {node.least}, size = {node.size}"
-        lines.append(f'  ["{name}"] = {{ {figures}, held = {"true" if node.held else "false"}, shapes = {{')
-        shapes = node.shapes or (Shape(node.cpus),)
-        counts = node.counts or (None,) * len(shapes)
-        lines += [f"    {_shape(shape, count)}," for shape, count in zip(shapes, counts, strict=True)]
-        lines.append("  } },")
-    free = [name for name in settings.free if WORD.fullmatch(name)]
-    lines += ["}", "local FREE = { " + ", ".join(f'["{name}"] = true' for name in free) + " }"]
-    lines.append(f"local DEAREST = {max((node.watts for node in settings.nodes.values()), default=0)}")
     operators = ", ".join(f"[{uid}] = true" for uid in settings.operators)
-    staff = ", ".join(f"[{uid}] = true" for uid in sorted(settings.staff))
-    lines += [
+    lines = [
+        "-- [[wattqueue settings",
+        f'local VERSION = "{version()}"',
+        f"local DATA = {quoted(settings.data_file)}",
+        f"local DEAREST = {settings.data.dearest_w}",
         f"local OPERATORS = {{ {operators} }}",
-        f"local STAFF = {{ {staff} }}",
         f"local BEAT = {quoted(settings.beat)}",
+        f"local AWAY_S = {settings.away_s}",
+        f"local SITE = {quoted(site)}",
+        f"local WHOLE_POOL_W = {settings.whole_pool_w}",
+        "-- wattqueue settings]]",
     ]
-    lines += [f"local AWAY_S = {settings.away_s}", f"local SITE = {quoted(site)}"]
-    lines += [f"local WHOLE_POOL_W = {settings.whole_pool_w}"]
-    lines += [f"local DEFAULT_MB_PER_CPU = {settings.default_mb_per_cpu}"]
-    lines += [f"local MEMORY = {'true' if settings.memory else 'false'}"]
-    lines += [f"local GRES_BOUND = {'true' if settings.gres_bound else 'false'}", "-- wattqueue settings]]"]
-    return SETTINGS.sub(lambda _: "\n".join(lines), text)
-
-
-def _shape(shape: Shape, count: int | None) -> str:
-    gres = ", ".join(f'["{name}"] = {count}' for name, count in shape.gres if WORD.fullmatch(name))
-    figures = f"cpus = {shape.cpus}, sockets = {shape.sockets}, cores = {shape.cores}, mb = {shape.memory_mb}"
-    if count is not None:
-        figures += f", count = {count}"
-    return f"{{ {figures}, gres = {{ {gres} }} }}"
+    return SETTINGS.sub(lambda _: "\n".join(lines), shared(LUA))
 
 
 def version() -> str:
@@ -154,48 +110,22 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
     if found.get("BEAT") != wanted["BEAT"]:
         text = f"it looks for the heartbeat in {found.get('BEAT')}, the controller writes {wanted['BEAT']}"
         out.append(Finding(text, fatal=True))
-    watts = {name: int(value) for name, value in _NODE_WATTS.findall(installed)}
-    for name, node in settings.nodes.items():
-        if watts.get(name, node.watts if node.held is False else -1) < node.watts:
-            text = f"partition {name}: it declares {watts.get(name, 0)} W for a node that can draw {node.watts} W"
-            out.append(Finding(text, fatal=True))
-    out += _other_free(found, installed, settings)
-    out += _other_nodes(installed, settings)
-    if found.get("STAFF") != wanted["STAFF"]:
-        out.append(Finding("accounts with Slurm's operator level: others than at the installation", fatal=False))
+    if "DATA" not in found:
+        text = "it is of an earlier version and holds the nodes itself, as they were at its installation: install again"
+        return [*out, Finding(text, fatal=True)]
+    if found["DATA"] != wanted["DATA"]:
+        text = f"it looks for nodes and staff in {found['DATA']}, the controller writes {wanted['DATA']}"
+        out.append(Finding(text, fatal=True))
+    dearest = found.get("DEAREST", "")
+    if not is_whole(dearest) or int(dearest) < settings.data.dearest_w:
+        text = f"it declares {dearest} W for a node that can draw {settings.data.dearest_w} W, without its data file"
+        out.append(Finding(text, fatal=True))
     names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
-    names["GRES_BOUND"] = "jobs with too few nodes for their GPUs are refused as another release of Slurm does"
     for key, what in names.items():
         if found.get(key) != wanted[key]:
             text = f"{what}: {found.get(key, 'not stated')} installed, {wanted[key]} configured"
             out.append(Finding(text, fatal=False))
     return out
-
-
-def _other_free(found: Mapping[str, str], installed: str, settings: Settings) -> list[Finding]:
-    """Return the partitions whose jobs carry watts in only one of script and configuration."""
-    free = set(re.findall(r'\["([^"]+)"\]', found.get("FREE", "")))
-    held = set(re.findall(r'\["([^"]+)"\] = \{ watts = [^{]*held = true', installed))
-    bare = [
-        Finding(f"partition {name}: its jobs carry no watts, and it has managed nodes", fatal=True)
-        for name in settings.nodes
-        if name in free
-    ]
-    stuck = "its jobs carry watts and wait for the controller, which does not schedule it"
-    return bare + [Finding(f"partition {name}: {stuck}", fatal=False) for name in settings.free if name in held]
-
-
-def _other_nodes(installed: str, settings: Settings) -> list[Finding]:
-    """Return the partitions whose nodes had other resources at the installation: jobs may be refused for them."""
-    text = "other resources of its nodes than at the installation: jobs may be counted or refused for those"
-    there, wanted = _resources_of(installed), _resources_of(script(settings))
-    changed = [name for name, shapes in wanted.items() if there.get(name, shapes) != shapes]
-    return [Finding(f"partition {name}: {text}", fatal=False) for name in changed]
-
-
-def _resources_of(text: str) -> dict[str, str]:
-    """Sizes and shapes of the partitions of a script as text, by name."""
-    return dict(_NODE_SHAPES.findall(text))
 
 
 def _settings_of(text: str) -> dict[str, str]:
@@ -225,12 +155,13 @@ def quoted(path: Path | None) -> str:
 
 
 def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
-    """Write both files into Slurm's configuration folder; returns what was done.
+    """Write both files into Slurm's configuration folder, and the script's data file; returns what was done.
 
     A job_submit.lua of the site is moved to job_submit.site.lua (never over one that is there) and called before
-    ours. slurmctld reads the script again when its modification time changes, so nothing has to be restarted.
+    ours. slurmctld reads the script again when its modification time changes, so nothing has to be restarted. An
+    account that may not write the run folder leaves the data file to the controller.
 
-    Raises: OutputError where the folder cannot be written.
+    Raises: OutputError where Slurm's folder cannot be written.
     """
     done: list[str] = []
     ours, site = folder / LUA, folder / SITE_LUA
@@ -242,6 +173,8 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
             done.append(f"kept the site's own script as {site}")
     except OSError as error:
         raise OutputError(f"cannot be written: {error.strerror}", where=folder, hint="run it as SlurmUser") from error
+    if settings.data_file is not None:
+        done.append(_write_first(settings.data_file, settings))
     # slurmctld may read the script at any moment, and half a script would end its plugin.
     atomic_text(ours, script(settings, site if site.exists() else None), mode=0o644)
     done.append(f"wrote {ours}")
@@ -249,6 +182,26 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
         atomic_text(folder / PROLOG, prolog(frequencies), mode=0o755)
         done.append(f"wrote {folder / PROLOG}")
     return done
+
+
+def _write_first(path: Path, settings: Settings) -> str:
+    """Write the data file, in a folder of the controller's account; return what was done."""
+    try:
+        _make_folder(path.parent, settings.operators[0] if settings.operators else 0)
+        write_data(path, settings.data, time.time())
+    except (OSError, OutputError) as error:
+        return f"left {path} to the controller, every partition counts at the dearest node until then: {error}"
+    return f"wrote {path}"
+
+
+def _make_folder(folder: Path, uid: int) -> None:
+    """Make a folder that belongs to an account, with those above it that are missing."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir()
+        one.chmod(0o711)  # slurmctld's account opens files by their names, nobody lists them
+        if os.geteuid() == 0:
+            os.chown(one, uid, -1)
 
 
 def changes(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
@@ -265,6 +218,9 @@ def changes(folder: Path, settings: Settings, frequencies: Path | None) -> list[
     else:
         site_there = site.exists()
     wanted = {ours: (before, script(settings, site if site_there else None))}
+    if settings.data_file is not None:
+        there = read_data(settings.data_file)
+        wanted[settings.data_file] = ("" if isinstance(there, str) else there.body, body_of(settings.data))
     if frequencies is not None:
         wanted[folder / PROLOG] = (_text_of(folder / PROLOG), prolog(frequencies))
     for path, (old, new) in wanted.items():
@@ -273,10 +229,11 @@ def changes(folder: Path, settings: Settings, frequencies: Path | None) -> list[
     return lines
 
 
-def uninstall(folder: Path) -> list[str]:
+def uninstall(folder: Path, data_file: Path | None = None) -> list[str]:
     """Remove our files from Slurm's configuration folder and put the site's own script back; return what was done.
 
-    A job_submit.lua that is not ours stays. Raises: OutputError where the folder cannot be written.
+    A job_submit.lua that is not ours stays. Its data file goes after it. Raises: OutputError where a folder cannot be
+    written.
     """
     done = []
     ours, site = folder / LUA, folder / SITE_LUA
@@ -291,8 +248,12 @@ def uninstall(folder: Path) -> list[str]:
         if (folder / PROLOG).exists():
             (folder / PROLOG).unlink()
             done.append(f"removed {folder / PROLOG}")
+        if data_file is not None and data_file.exists():
+            data_file.unlink()
+            done.append(f"removed {data_file}")
     except OSError as error:
-        raise OutputError(f"cannot be written: {error.strerror}", where=folder, hint="run it as SlurmUser") from error
+        where = error.filename or folder
+        raise OutputError(f"cannot be written: {error.strerror}", where=where, hint="run it as SlurmUser") from error
     return done
 
 

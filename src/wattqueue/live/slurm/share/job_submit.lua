@@ -6,23 +6,20 @@
 --   1. the number of nodes is computed as Slurm computes it (CPUs, memory, sockets, GPUs: nodes_needed, the twin of
 --      wattqueue/live/slurm/sizing.py) and pinned as the job's maximum;
 --   2. of several partitions the dearest counts;
---   3. a partition that was not there at the installation counts at the dearest node of the cluster;
+--   3. a partition that the file of nodes does not name counts at the dearest node of the cluster, and so does every
+--      partition where that file is missing or damaged;
 --   4. users cannot change what the count was made from (slurm_job_modify).
--- Installed by `wattqueue live install`; the lines between the marks are written by it.
+-- Installed by `wattqueue live install`; the lines between the marks are written by it. They say what must hold without
+-- the file of nodes (DATA), which the controller keeps as the cluster is (wattqueue/live/slurm/submit_data.py).
 -- [[wattqueue settings
 local VERSION = ""
-local NODE = {} -- by partition: watts of its dearest node, least watts it can do with, nodes, shapes of its nodes
-local FREE = {} -- partitions without any managed node, or whose nodes are shared: their jobs carry no watts
-local DEAREST = 0 -- watts of the dearest managed node, for a partition that is in neither list
+local DATA = "" -- file of nodes and staff
+local DEAREST = 0 -- watts of the dearest managed node
 local OPERATORS = {}
-local STAFF = {} -- accounts with Slurm's operator or administrator level at the installation
 local BEAT = ""
 local AWAY_S = 0
 local SITE = ""
 local WHOLE_POOL_W = 0
-local DEFAULT_MB_PER_CPU = 0
-local MEMORY = true -- whether memory is a consumable resource
-local GRES_BOUND = true -- whether this Slurm refuses a job whose greatest number of nodes has fewer GPUs than it asks for
 -- wattqueue settings]]
 
 local LICENCE = "watts"
@@ -72,10 +69,129 @@ local AHEAD_S = 10
 local function at_work()
   local file = BEAT ~= "" and io.open(BEAT) or nil
   if file == nil then return false end
-  local mode, at = string.match(file:read("*l") or "", "^(%a+) (%d+)$")
+  local mode, at = string.match(file:read(64) or "", "^(%a+) (%d+)%s*$")
   file:close()
   local age_s = os.time() - (tonumber(at) or 0)
   return mode == "control" and age_s >= -AHEAD_S and age_s <= AWAY_S
+end
+
+-- The file of nodes. It is read by lines and never executed: whoever could write it would otherwise run code in slurmctld.
+-- Its first line has a fixed length, and names version, time, size and checksum of the rest. Every length that is read and
+-- every number is bounded.
+local HEADER, HEADER_BYTES, MOST_BYTES = "^wattqueue%-submit 1 (%d+) (%d+) (%x+)\n$", 50, 4194304
+local MOST_W, MOST_NODES, MOST = 10 ^ 9, 10 ^ 6, 10 ^ 15
+local NOTHING = { whole = false, nodes = {}, free = {}, staff = {}, mb_per_cpu = 0, memory = true, gres_bound = true }
+-- nodes: by partition, watts of its dearest node, least watts it can do with, nodes, shapes of its nodes
+-- free: partitions without any managed node, or whose nodes are shared: their jobs carry no watts
+-- staff: accounts with Slurm's operator or administrator level
+-- mb_per_cpu, memory: DefMemPerCPU, and whether memory is a consumable resource
+-- gres_bound: whether this Slurm refuses a job whose greatest number of nodes has fewer GPUs than it asks for
+local data = NOTHING
+
+local function number_of(text, most)
+  local number = string.find(text or "", "^%d+$") and #text <= 16 and tonumber(text)
+  return number and number <= most and number or nil
+end
+
+local SWITCH = { yes = true, no = false }
+local LINES = {} -- by the first word of a line: takes the other words, and returns whether they were as expected
+function LINES.memory(into, value)
+  into.memory = SWITCH[value]
+  return into.memory ~= nil
+end
+LINES["gres-bound"] = function(into, value)
+  into.gres_bound = SWITCH[value]
+  return into.gres_bound ~= nil
+end
+LINES["default-mb-per-cpu"] = function(into, value)
+  into.mb_per_cpu = number_of(value, MOST)
+  return into.mb_per_cpu ~= nil
+end
+function LINES.staff(into, value)
+  local uid = number_of(value, MOST)
+  if uid ~= nil then into.staff[uid] = true end
+  return uid ~= nil
+end
+function LINES.free(into, name)
+  if name ~= nil then into.free[name] = true end
+  return name ~= nil
+end
+function LINES.partition(into, name, watts, least, size, held)
+  local node = { watts = number_of(watts, MOST_W), least = number_of(least, MOST_W), size = number_of(size, MOST_NODES) }
+  node.held, node.shapes = SWITCH[held], {}
+  if node.watts == nil or node.least == nil or node.size == nil or node.held == nil then return false end
+  into.nodes[name], into.last = node, node
+  return true
+end
+function LINES.shape(into, cpus, sockets, cores, mb, count, ...)
+  local shape = { cpus = number_of(cpus, MOST), sockets = number_of(sockets, MOST), cores = number_of(cores, MOST) }
+  shape.mb, shape.count, shape.gres = number_of(mb, MOST), number_of(count, MOST_NODES), {}
+  if shape.cpus == nil or shape.sockets == nil or shape.cores == nil or shape.mb == nil then return false end
+  if shape.count == nil and count ~= "-" then return false end
+  for _, text in ipairs({ ... }) do
+    local name, units = string.match(text, "^([%w_%-]+)=(%d+)$")
+    if name == nil or number_of(units, MOST) == nil then return false end
+    shape.gres[name] = number_of(units, MOST)
+  end
+  table.insert(into.last.shapes, shape)
+  return true
+end
+
+local unpack = unpack or table.unpack
+
+-- The figures of the lines behind the first one; nil where one of them is not as expected.
+local function figures_of(body)
+  local into = { whole = true, nodes = {}, free = {}, staff = {} }
+  if string.sub(body, -5) ~= "\nend\n" then return nil end
+  for line in string.gmatch(string.sub(body, 1, -5), "([^\n]*)\n") do
+    local words = {}
+    for word in string.gmatch(line, "[^ ]+") do table.insert(words, word) end
+    local take = LINES[table.remove(words, 1) or ""]
+    if take == nil or not take(into, unpack(words)) then return nil end
+  end
+  if into.memory == nil or into.gres_bound == nil or into.mb_per_cpu == nil then return nil end
+  return into
+end
+
+local function adler32(text)
+  local a, b, byte = 1, 0, string.byte
+  for first = 1, #text, 4096 do
+    for at = first, math.min(first + 4095, #text) do
+      a = a + byte(text, at)
+      b = b + a
+    end
+    a, b = a % 65521, b % 65521
+  end
+  return b * 65536 + a
+end
+
+local function checked(first, body)
+  local _, bytes, sum = string.match(first, HEADER)
+  if bytes == nil then return NOTHING, "is not of version 1" end
+  if body == nil or #body ~= tonumber(bytes) or adler32(body) ~= tonumber(sum, 16) then return NOTHING, "is damaged" end
+  local fine, found = pcall(figures_of, body)
+  if not fine or found == nil then return NOTHING, "has a line that is not read here" end
+  return found
+end
+
+-- Read the file again where its first line is another than at the call before, a damaged one once a second at most. Its
+-- writer replaces it by a rename, so what is open is one version of it.
+local first_line, read_s, told_s, problem = nil, 0, 0, nil
+local function read_again()
+  local file, missing = io.open(DATA)
+  local first = file ~= nil and file:read(HEADER_BYTES) or nil
+  local now_s = os.time()
+  if first == nil then
+    data, first_line, problem = NOTHING, nil, missing or "cannot be read"
+  elseif first ~= first_line or (not data.whole and now_s ~= read_s) then
+    first_line, read_s = first, now_s
+    data, problem = checked(first, file:read(MOST_BYTES))
+  end
+  if file ~= nil then file:close() end
+  if not data.whole and math.abs(now_s - told_s) >= 60 then
+    told_s = now_s
+    slurm.log_error("wattqueue: %s: %s: every partition counts at the dearest node", DATA, problem)
+  end
 end
 
 -- Counts by name of "gres:gpu:a100:2,gres:gpu:1"; types of one name are summed. One piece without a count is one.
@@ -108,7 +224,7 @@ local function needs_of(jd, part)
   need.cpus_of, need.mb_of = gres_of(jd.cpus_per_tres), gres_of(jd.mem_per_tres)
   local mb = jd.min_mem_per_cpu
   if not given(mb) and not given(jd.min_mem_per_node) and next(need.mb_of) == nil then
-    mb = part ~= nil and given(part.def_mem_per_cpu) and part.def_mem_per_cpu or DEFAULT_MB_PER_CPU
+    mb = part ~= nil and given(part.def_mem_per_cpu) and part.def_mem_per_cpu or data.mb_per_cpu
   end
   need.mb_per_cpu = given(mb) and mb or 0
   need.whole = part ~= nil and part.max_share == 0 -- OverSubscribe=EXCLUSIVE
@@ -130,7 +246,7 @@ end
 local function gres_on_a_node(need, shape, name)
   local have = shape.gres[name] or 0
   if given(need.cpus_of[name]) then have = math.min(have, math.floor(shape.cpus / need.cpus_of[name])) end
-  if MEMORY and given(need.mb_of[name]) and shape.mb > 0 then have = math.min(have, math.floor(shape.mb / need.mb_of[name])) end
+  if data.memory and given(need.mb_of[name]) and shape.mb > 0 then have = math.min(have, math.floor(shape.mb / need.mb_of[name])) end
   return have
 end
 
@@ -140,8 +256,8 @@ local function serves(jd, need, shape)
   if given(jd.pn_min_cpus) and jd.pn_min_cpus > shape.cpus then return false end
   if shape.mb > 0 then
     if given(jd.min_mem_per_node) and jd.min_mem_per_node > shape.mb then return false end
-    if need.mb_per_cpu * (MEMORY and need.whole and shape.cpus or 1) > shape.mb then return false end
-    for name, mb in pairs(MEMORY and need.whole and need.mb_of or {}) do
+    if need.mb_per_cpu * (data.memory and need.whole and shape.cpus or 1) > shape.mb then return false end
+    for name, mb in pairs(data.memory and need.whole and need.mb_of or {}) do
       if mb * (shape.gres[name] or 0) > shape.mb then return false end
     end
     for name, cpus in pairs(need.whole and need.cpus_of or {}) do
@@ -162,7 +278,7 @@ local function tasks_on_a_node(jd, need, shape)
   local cpus = shape.cpus
   if given(jd.threads_per_core) and shape.cores > 0 then cpus = math.min(cpus, shape.cores * jd.threads_per_core) end
   local tasks = math.floor(cpus / need.per)
-  if MEMORY and need.mb_per_cpu > 0 and shape.mb > 0 then
+  if data.memory and need.mb_per_cpu > 0 and shape.mb > 0 then
     tasks = math.min(tasks, math.floor(shape.mb / (need.mb_per_cpu * need.per)))
   end
   if given(jd.ntasks_per_node) then tasks = math.min(tasks, jd.ntasks_per_node) end
@@ -262,10 +378,10 @@ end
 
 -- Whether the nodes of a partition, all of them free, could hold the job. Slurm examines that for each submission but
 -- those of held jobs, and refuses what cannot start ("Requested node configuration is not available"); a job that is held
--- for the controller, or whose number of nodes is pinned, would wait for ever. True in every case of doubt: nodes that are not as they were at the
--- installation, or that sinfo does not list (FUTURE). What can change while Slurm runs (features) is not looked at.
+-- for the controller, or whose number of nodes is pinned, would wait for ever. True in every case of doubt: nodes that are not as the file
+-- says, or that sinfo does not list (FUTURE). What can change while Slurm runs (features) is not looked at.
 local function could_hold(jd, name, parts)
-  local node, part = NODE[name], parts[name]
+  local node, part = data.nodes[name], parts[name]
   if node == nil or part == nil or part.total_nodes ~= node.size then return true end
   local named, there = by_name(jd, part)
   if not there then return false end
@@ -298,7 +414,7 @@ local function could_hold(jd, name, parts)
       local units = gres_on_a_node(need, one.shape, resource)
       have, best = have + one.shape.count * units, math.max(best, units)
     end
-    if have < count or (GRES_BOUND and best * most < count) then return false end
+    if have < count or (data.gres_bound and best * most < count) then return false end
   end
   for resource, count in pairs(need.each) do -- of each task, whatever shares a CPU
     local have = 0
@@ -320,23 +436,24 @@ local function is_possible(jd, parts)
 end
 
 -- Least and greatest number of nodes that the job can take in a partition, and whether that greatest number must not be
--- stated to Slurm.
+-- stated to Slurm. Without the file of nodes a job may do with fewer nodes than are counted.
 local function node_range(jd, node, part)
   local needed, upper = nodes_needed(jd, node, part)
-  local least = math.max(or_one(jd.min_nodes), needed)
+  local count = math.max(or_one(jd.min_nodes), needed)
+  local least = data.whole and count or or_one(jd.min_nodes)
   if given(jd.max_nodes) then return math.min(least, jd.max_nodes), jd.max_nodes, false end
-  if bears_no_maximum(jd, least) then return least, math.max(least, upper), true end
-  return least, least, false
+  if bears_no_maximum(jd, count) then return least, math.max(count, upper), true end
+  return least, count, false
 end
 
--- What a partition counts: as installed; as the dearest node where it was not there then; nil where no node is managed.
+-- What a partition counts: as the file says; as the dearest node where it says nothing; nil where no node is managed.
 local function counted(name, parts)
-  if NODE[name] ~= nil then return NODE[name] end
-  if FREE[name] or DEAREST == 0 then return nil end
+  if data.nodes[name] ~= nil then return data.nodes[name] end
+  if data.free[name] or DEAREST == 0 then return nil end
   local part = parts[name]
   local size = part ~= nil and given(part.total_nodes) and part.total_nodes or NO_VAL16
   local shapes = {} -- its nodes are not known, but they are among the managed ones
-  for _, node in pairs(NODE) do
+  for _, node in pairs(data.nodes) do
     for _, shape in ipairs(node.shapes) do table.insert(shapes, shape) end
   end
   return { watts = DEAREST, least = DEAREST, held = false, size = size, shapes = shapes }
@@ -352,7 +469,7 @@ local function declared(jd, parts)
   for name in string.gmatch(jd.partition or default_partition(parts) or "", "[^,]+") do
     local node = counted(name, parts)
     if node ~= nil then
-      -- nodes may have been added since the installation
+      -- nodes may have been added since the file was written
       local part = parts[name]
       local size = part ~= nil and given(part.total_nodes) and part.total_nodes or node.size
       node = setmetatable({ size = size }, { __index = node })
@@ -450,6 +567,7 @@ end
 local IMPOSSIBLE = slurm.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE or 2014 -- "Requested node configuration is not available"
 
 function slurm_job_submit(jd, parts, uid)
+  read_again()
   if site ~= nil and site.slurm_job_submit ~= nil then
     local answer = site.slurm_job_submit(jd, parts, uid)
     if answer ~= slurm.SUCCESS then return answer end
@@ -471,7 +589,8 @@ function slurm_job_submit(jd, parts, uid)
   if WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W and job.low <= WHOLE_POOL_W and job.dear > 0 and not job.loose then
     -- a range of nodes of which only the upper part exceeds the budget: take as many as fit
     most = math.min(most, math.max(math.floor(WHOLE_POOL_W / job.dear), or_one(jd.min_nodes)))
-    watts = math.min(watts, math.max(most * job.dear, job.low))
+    -- which nodes that are is not known without the file: all of it is the most that they were counted for with it
+    watts = math.min(watts, data.whole and math.max(most * job.dear, job.low) or WHOLE_POOL_W)
   end
   local together = with_components(component, watts)
   local too_much = WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W
@@ -505,7 +624,7 @@ function slurm_job_submit(jd, parts, uid)
 end
 
 local function may(uid)
-  return uid == 0 or OPERATORS[uid] == true or STAFF[uid] == true
+  return uid == 0 or OPERATORS[uid] == true or data.staff[uid] == true
 end
 
 -- scontrol of Slurm 22.05 prints the text of the error code alone, newer ones ours as well.
@@ -552,6 +671,7 @@ local function changes_size(jd)
 end
 
 function slurm_job_modify(jd, rec, parts, uid)
+  read_again()
   if site ~= nil and site.slurm_job_modify ~= nil then
     local answer = site.slurm_job_modify(jd, rec, parts, uid)
     if answer ~= slurm.SUCCESS then return answer end
