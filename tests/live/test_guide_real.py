@@ -187,8 +187,8 @@ def test_the_guide_as_written(guide: Guided) -> None:
 
     assert "nothing would change" in lab.wattqueue("live", "install", *config, *into, "--dry-run").out
 
-    # 7: start the unit; systemd makes its StateDirectory
-    home.mkdir(mode=0o711)
+    # 7: start the unit; its StateDirectory is there, since the data file of the script lies in it
+    assert (home / "run/submit.data").exists()
     account = pwd.getpwnam(OPERATOR)
     warm_kernels(home / "cache", account)
     os.chown(home, account.pw_uid, account.pw_gid)
@@ -209,7 +209,8 @@ def test_the_guide_as_written(guide: Guided) -> None:
 
     doctor = lab.wattqueue("doctor", "--live", "/etc/wattqueue/live.toml")
     found = re.findall(r"^  (\w+) +(\S+) ", doctor.out.partition("\nLive\n")[2].partition("\n\n")[0], re.MULTILINE)
-    assert found == [("yes", name) for name in ("heartbeat", "pool", "installation", "partitions")], doctor.out
+    names = ("heartbeat", "pool", "installation", "submit", "partitions")
+    assert found == [("yes", name) for name in names], doctor.out
     lab.run(["scontrol", "update", "PartitionName=p2", "OverSubscribe=NO"])
     shares = lab.wattqueue("doctor", "--live", "/etc/wattqueue/live.toml").out
     assert re.findall(r"partition (\w+) shares nodes", shares) == ["p2"], shares
@@ -236,6 +237,7 @@ def test_the_guide_as_written(guide: Guided) -> None:
     removed = lab.wattqueue("live", "uninstall", *config, *out)
     assert removed.code == 0, removed.err + removed.out
     assert not (lab.root / "etc/job_submit.lua").exists()
+    assert not (home / "run/submit.data").exists()
     assert not list((lab.root / "etcroot/systemd/system").glob("wattqueue-*"))
     assert {lab.field(job, "Licenses") for job in (early, waiting)} <= {"", "(null)"}
     assert lab.states()[early] == "RUNNING"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -16,14 +17,19 @@ from tests.live.slurmlab import OPERATOR, USER, SlurmLab, real, wait_for
 from tests.live.submit_script import with_data
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.slurm.hostlist import expand
+from wattqueue.live.config import load_config
 from wattqueue.live.consent_tags import parse_tag
+from wattqueue.live.managed import managed_machine
 from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.guard import staff_of
 from wattqueue.live.slurm.install import Settings, install, prolog, script
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.sizing import Shape
-from wattqueue.live.slurm.submit_data import SUBMIT_DATA, NodeWatts, SubmitData, write_data
+from wattqueue.live.slurm.submit_data import SUBMIT_DATA, NodeWatts, SubmitData, body_of, text_of, write_data
+from wattqueue.live.slurm.submit_file import SubmitFile
+from wattqueue.live.world import Layout
 
 STAFF = "bin"
 OPERATOR_UID = pwd.getpwnam(OPERATOR).pw_uid
@@ -342,6 +348,99 @@ def test_without_a_controller_jobs_start_alone_under_their_watts(slurm: SlurmLab
     slurm.wait_considered(jobs[3])
     assert slurm.states()[jobs[3]] == "PENDING"
     assert "Used=900" in slurm.run(["scontrol", "-o", "show", "lic"]).out
+
+
+MACHINE = """
+name = "m"
+[[partitions]]
+name = "p1"
+nodes = 2
+idle_w = 10.0
+max_w = 310.0
+[[partitions]]
+name = "p2"
+nodes = 2
+idle_w = 10.0
+max_w = 130.0
+"""
+
+
+@pytest.fixture
+def kept_file(slurm: SlurmLab) -> Iterator[SubmitFile]:
+    """What a controller of this Slurm keeps the data file with; at the end the file is as the other tests want it."""
+    home = slurm.root / "live"
+    home.mkdir(exist_ok=True)
+    (home / "m.toml").write_text(MACHINE)
+    where = f'[slurm]\nconf = "{slurm.root}/etc/slurm.conf"\nbin_dir = "{slurm.bin_dir}"\n'
+    (home / "live.toml").write_text(f'machine = "m.toml"\nrun_dir = "{slurm.root}/run"\n{where}')
+    config, path = load_config(home / "live.toml"), slurm.root / "run" / SUBMIT_DATA
+    machine = managed_machine(config)
+    yield SubmitFile(path, connect(config), lambda nodes: Layout.of(machine, nodes, {}), lambda: True)
+    write_data(path, SubmitData(NODES), time.time())
+
+
+def follow(file: SubmitFile) -> None:
+    """What a round and its thread do about other nodes."""
+    file.cluster.observe()
+    file.look()
+    file.refresh()
+    assert file.problem == ""
+
+
+def watts_of(slurm: SlurmLab, *options: str) -> int:
+    return int(slurm.field(slurm.submit(*options, seconds=60), "Licenses").removeprefix("watts:"))
+
+
+@real
+def test_the_next_submission_counts_what_the_cluster_has_become(slurm: SlurmLab, kept_file: SubmitFile) -> None:
+    """Partitions and resources of nodes change, and nobody touches the script."""
+    follow(kept_file)
+    lua, conf = slurm.root / "etc/job_submit.lua", slurm.root / "etc/slurm.conf"
+    before, text = lua.stat(), conf.read_text()
+    slurm.run(["scontrol", "create", "PartitionName=extra", "Nodes=n[3-4]", "OverSubscribe=EXCLUSIVE", "State=UP"])
+    try:
+        assert watts_of(slurm, "-n10", "-p", "extra") == 600, "two nodes, as dear as any"
+        follow(kept_file)
+        assert watts_of(slurm, "-n10", "-p", "extra") == 240
+        slurm.run(["scontrol", "update", "PartitionName=extra", "Nodes=n[1,3]"])
+        follow(kept_file)
+        assert watts_of(slurm, "-n10", "-p", "extra") == 600
+        assert watts_of(slurm, "-n10", "-p", "p2") == 240
+        conf.write_text(re.sub(r"(?m)^(NodeName=n[34] .*) Sockets=1", r"\1 Sockets=2", text))
+        slurm.restart_controller()
+        follow(kept_file)
+        assert watts_of(slurm, "-n10", "-p", "p2") == 120, "sixteen CPUs are one node now"
+        assert lua.stat() == before
+    finally:
+        slurm.clear()
+        conf.write_text(text)
+        slurm.run(["scontrol", "delete", "PartitionName=extra"], check=False)
+        slurm.restart_controller()
+
+
+@real
+@pytest.mark.parametrize("damage", ["missing", "cut", "a folder"])
+def test_without_the_data_file_jobs_run_and_count_the_dearest_node(
+    slurm: SlurmLab, kept_file: SubmitFile, damage: str
+) -> None:
+    path, log = kept_file.path, slurm.root / "log/slurmctld.log"
+    follow(kept_file)
+    assert watts_of(slurm, "-p", "p2") == 120
+    path.unlink()
+    if damage == "cut":
+        path.write_text(text_of(body_of(SubmitData(NODES)), time.time() + 100.0)[:-20])
+    elif damage == "a folder":
+        path.mkdir()
+    try:
+        job = slurm.submit("-p", "p2", seconds=600)
+        assert slurm.field(job, "Licenses") == "watts:300"
+        slurm.wait_states([job], ["RUNNING"])
+        assert f"wattqueue: {path}: " in log.read_text()
+    finally:
+        if damage == "a folder":
+            path.rmdir()
+    follow(kept_file)
+    assert watts_of(slurm, "-p", "p2") == 120
 
 
 def test_a_sites_own_script_is_kept_and_never_overwritten(tmp_path: Path) -> None:

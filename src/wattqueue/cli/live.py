@@ -206,7 +206,7 @@ def uninstall(
         if write:
             path.unlink()
         print(f"{'removed' if write else 'would remove'} {path}")
-    data_file = settings.run_dir.resolve() / SUBMIT_DATA
+    data_file = settings.beat_dir.resolve() / SUBMIT_DATA
     would = [f"would remove {path}" for path in (into / files.LUA, data_file)]
     for line in files.uninstall(into, data_file) if write else would:
         print(line)

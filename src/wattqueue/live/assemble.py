@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -61,6 +62,7 @@ from wattqueue.live.reports.why_file import WhyFile, why_extension
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect_controller
+from wattqueue.live.slurm.submit_file import SubmitFile, submit_extension, submit_file_of
 from wattqueue.live.stages import plan_with
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state, upgrade_state
@@ -165,6 +167,8 @@ class Inputs:
     """What follows from users' records of misnamed jobs."""
     shared_nodes: SharedNodes = field(default_factory=SharedNodes)
     """Partitions whose nodes jobs share."""
+    submit: SubmitFile | None = None
+    """Keeps the data file of job_submit.lua; None outside of control mode, and with another driver."""
 
 
 def refuse_second(shared: SharedLease) -> None:
@@ -212,7 +216,6 @@ def assemble(
     # a percentage is of all that the cap covers; of as many nodes as the machine file states, until Slurm is read
     whole = replace(machine, partitions=(*machine.partitions, *common.partitions))
     applications, caps = applications_of(config), CapFile(config.cap, whole)
-
     misnamed = misnamed_of(config, applications)
     counters, left_out = JobCounters(), list[str]()
 
@@ -258,6 +261,7 @@ def assemble(
         waiting(shared)
     run_dir = run_dir_of(config, across_hosts=shared is not None and shared.across_hosts)
     run_dir.claim()
+    matched = partial(layout_of, config, machine=machine, shared=common)
     done = upgrade_state(engine)  # now that no other controller is at work on these tables
     audit = audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock)
     if done is not None:
@@ -271,7 +275,7 @@ def assemble(
             counters=counters if any(stated(control, "reads_counters", False) for control in policy.controls) else None,
             record_bytes=config.record_mb * 1e6, audit_days=config.audit_days, renew=renew,
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
-            shared_nodes=common,
+            shared_nodes=common, submit=submit_file_of(config, cluster, matched, run_dir.holds_lease, clock),
         )
     )  # fmt: skip
 
@@ -354,6 +358,8 @@ def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> lis
         found.append(recorder_extension(row))
     if given.rules.mode == "control":
         found.append(why_extension(WhyFile(given.run_dir.folder)))
+    if given.submit is not None:
+        found.append(submit_extension(given.submit))
     return found
 
 

@@ -89,6 +89,10 @@ class RunDir:
             lease.take(now_s)
             self.lease = lease
 
+    def holds_lease(self) -> bool:
+        """Whether this process may write."""
+        return self.lease is not None and self.lease.held()
+
     def release(self) -> None:
         """Give lease and lock up; another controller may start."""
         if self.lease is not None:

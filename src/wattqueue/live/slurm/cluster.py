@@ -36,7 +36,7 @@ class SlurmCluster:
 
     def __post_init__(self) -> None:
         """Create the observer, which keeps what it parsed from one snapshot to the next, and what writes."""
-        self._observer = Observer(
+        self.observer = Observer(
             self.slurm,
             self.clock,
             wait=self.wait,
@@ -51,7 +51,7 @@ class SlurmCluster:
         Raises: SlurmError where a list cannot be read. A folder of frequencies that cannot be read is a problem of
         the snapshot: nothing else depends on it.
         """
-        seen = self._observer.snapshot()
+        seen = self.observer.snapshot()
         try:
             files = self.frequencies.now()
             seen = replace(seen, frequencies=files) if files else seen

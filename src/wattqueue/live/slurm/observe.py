@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from wattqueue.errors import InputError
@@ -77,6 +77,8 @@ class Observer:
     _nodes: dict[str, tuple[tuple[Node, Shape], ...]] = field(default_factory=dict)
     _merged: tuple[Node, ...] = ()
     """Nodes of the last snapshot, one row per node."""
+    _equipment: dict[str, int] = field(default_factory=dict)
+    """By line of sinfo: a sum over its nodes with partition and resources, whatever their state."""
     _shapes: dict[str, list[tuple[Shape, int]]] = field(default_factory=dict)
     _details: dict[JobKey, Details] = field(default_factory=dict)
     _needs: dict[JobKey, Needs] = field(default_factory=dict)
@@ -118,6 +120,15 @@ class Observer:
         if self.with_details:
             site = self._site.site(jobs, nodes, self._shape_of, self._needs, self._licences, now_s)
         return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable, problems=site.problems, site=site)
+
+    @property
+    def equipment(self) -> int:
+        """A number that is another where a node was added, moved or resized, and the same where its state changed."""
+        return sum(self._equipment.values())
+
+    def node_rows(self) -> list[tuple[Node, Shape]]:
+        """Return one row per node and partition of the last snapshot."""
+        return [row for rows in self._nodes.values() for row in rows]
 
     def _read(self, argv: tuple[str, ...]) -> str:
         return read(self.slurm, argv, wait=self.wait)
@@ -172,6 +183,8 @@ class Observer:
             return self._merged
         self._merged = ()
         self._nodes = {line: self._nodes.get(line) or parse_nodes(line) for line in lines}
+        before = self._equipment
+        self._equipment = {line: before.get(line) or _equipment(rows) for line, rows in self._nodes.items()}
         merged: dict[str, Node] = {}
         shapes: dict[str, dict[Shape, int]] = {}
         self._shape_of = {}
@@ -284,6 +297,14 @@ def _record_of(key: JobKey, found: dict[JobKey, Record]) -> Record | None:
     """Details and needs of a job; tasks of a waiting array share one record, under the array's id."""
     array = JobKey(key.name.partition("_")[0], key.submit_s)
     return found.get(key) or found.get(array)
+
+
+def _equipment(rows: Sequence[tuple[Node, Shape]]) -> int:
+    """Sum over the nodes of a line, all of one partition and shape; the same however sinfo groups nodes by states."""
+    if not rows:
+        return 0
+    row, shape = rows[0]
+    return hash((row.partitions, shape)) * sum(hash(row.name) for row, _ in rows)
 
 
 def parse_nodes(line: str) -> tuple[tuple[Node, Shape], ...]:
