@@ -13,7 +13,7 @@ import pytest
 from tests.live.guard.world import NODE_W, TOTAL_W, NaiveJob, NaiveSlurm, random_write
 from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.guard.audit import AuditFile, broken
-from wattqueue.live.guard.checks import LOW, NO_CONSENT, UNKNOWN
+from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER, UNKNOWN
 from wattqueue.live.guard.serve import WriteGuard, reads
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.wire import Packet
@@ -53,18 +53,28 @@ def refused(error: str, reason: str) -> bool:
     return error == f"{LEFT_OUT}: {reason}"
 
 
-def random_run(seed: int, goals: int, folder: Path) -> int:
-    """Let a planner that lies send goals; return how many writes were carried out."""
+def submit(slurm: NaiveSlurm, rng: np.random.Generator, number: int) -> None:
+    """Submit a job, of two components now and then."""
+    held, whole = bool(rng.random() < 0.7), number if rng.random() < 0.2 else 0
+    for component in range(2 if whole else 1):
+        partition, nodes = str(rng.choice([*NODE_W])), int(rng.integers(1, 6))
+        watts = 0 if whole and rng.random() < 0.5 else nodes * NODE_W[partition]
+        held = held or watts == 0
+        comment = str(rng.choice(["", "", "wattqueue:consent"]))
+        slurm.submit(NaiveJob(number + component, partition, nodes, watts, "PENDING", held, comment, whole, component))
+
+
+def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
+    """Let a planner that lies send goals; return how many writes were carried out, and how many jobs were stopped."""
     rng = np.random.default_rng(seed)
     overshoot = float(rng.choice([0, 0, 60]))
     slurm, cap = NaiveSlurm(open_w=int(rng.integers(0, CAP_W - IDLE_W))), CAP_W
-    guard = guard_of(slurm, folder, overshoot_w=overshoot, last_resort=frozenset({"stop", "requeue"}))
+    guard = guard_of(slurm, folder, overshoot_w=overshoot)
     guard.journal.path = Path("/dev/null")
-    done = 0
+    done, stopped = 0, set[int]()
     for number in range(1, goals + 1):
         if len(slurm.jobs) < 8:
-            partition, nodes = str(rng.choice([*NODE_W])), int(rng.integers(1, 6))
-            slurm.submit(NaiveJob(number, partition, nodes, nodes * NODE_W[partition], held=bool(rng.random() < 0.7)))
+            submit(slurm, rng, 10 * number)
         if rng.random() < 0.1:  # jobs end
             for name in [name for name, job in slurm.jobs.items() if job.state != "PENDING" and rng.random() < 0.5]:
                 del slurm.jobs[name]
@@ -72,23 +82,32 @@ def random_run(seed: int, goals: int, folder: Path) -> int:
             cap = int(rng.choice([300, 600, CAP_W, 1_500]))
             guard.cap.text = f"{cap} W"
         before_w = slurm.worst_w()
+        agreed = {job.number for job in slurm.jobs.values() if job.comment == "wattqueue:consent"}
+        states = {job.number: job.state for job in slurm.jobs.values()}
         errors = write(guard, *(random_write(rng, slurm) for _ in range(int(rng.integers(1, 6)))))
         done += errors.count("")
+        for job in slurm.jobs.values():
+            if job.state != states[job.number] and job.state in ("STOPPED", "PENDING"):
+                stopped.add(job.number)
+                assert job.number in agreed
         guard.keep_cap()
         slurm.schedule()
         assert slurm.worst_w() <= max(cap - IDLE_W + overshoot, before_w)
         slurm.now_s += float(rng.choice([0.5, 3.0, 15.0]))
-    return done
+    return done, len(stopped)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_planner_that_lies_exceeds_no_cap(seed: int, tmp_path: Path) -> None:
-    assert random_run(seed, 500, tmp_path) > 100
+def test_a_planner_that_lies_exceeds_no_cap_and_stops_nobody(tmp_path: Path) -> None:
+    found = [random_run(seed, 500, tmp_path) for seed in range(6)]
+    assert min(done for done, _ in found) > 100
+    assert sum(stopped for _, stopped in found) > 0
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_goals_of_a_planner_that_lies(tmp_path: Path) -> None:
-    assert sum(random_run(seed, 1_000, tmp_path) for seed in range(1_000, 1_100)) > 10_000
+    found = [random_run(seed, 1_000, tmp_path) for seed in range(1_000, 1_100)]
+    assert sum(done for done, _ in found) > 20_000
+    assert sum(stopped for _, stopped in found) > 10
 
 
 def test_the_naive_slurm_exceeds_the_cap_without_a_guard() -> None:
@@ -287,3 +306,48 @@ def test_what_cannot_be_recorded_is_done_only_where_it_lowers(tmp_path: Path) ->
     found = write(guard, pool(200), of("release", 1), of("hold", 1))
     assert [error == "" for error in found] == [True, False, False]
     assert (slurm.open_w, slurm.jobs["1"].held) == (200, True)
+
+
+def test_a_target_that_is_not_the_job_of_the_key(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    slurm.submit(NaiveJob(1, "large", 2, 200))
+    slurm.submit(NaiveJob(2, "large", 2, 0))
+    guard = guard_of(slurm, tmp_path)
+    assert refused(write(guard, {**of("release", 1), "target": "2"})[0], OTHER)
+    for kind in ("release", "continue", "stop"):
+        sent = of(kind, 2)
+        del sent["key"]
+        assert refused(write(guard, sent)[0], UNKNOWN)
+    assert slurm.jobs["2"].held
+
+
+def test_components_are_released_once_all_carry_their_watts(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    for component, watts in enumerate((200, 0)):
+        slurm.submit(NaiveJob(10 + component, "large", 2, watts, whole=10, component=component))
+    guard = guard_of(slurm, tmp_path)
+    release = {"kind": "release", "target": "10", "before": "", "after": "", "key": ["10+0", 10.0]}
+    assert refused(write(guard, release)[0], LOW)
+    gives = {
+        "kind": "update",
+        "target": "10+1",
+        "before": "",
+        "after": "",
+        "key": ["10+1", 10.0],
+        "fields": {"watts": 200},
+    }
+    assert write(guard, gives, release) == ["", ""]
+    assert [job.held for job in slurm.jobs.values()] == [False, False]
+
+
+def test_the_planner_states_no_consent_and_ends_no_job_by_its_limit(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False))
+    guard = guard_of(slurm, tmp_path)
+    for comment in ("wattqueue:consent", "x wattqueue:consent,slowdown=2", "wattqueue:nonsense"):
+        assert refused(
+            write(guard, of("update", 1, fields={"comment": comment}))[0], "consent is stated by the user alone"
+        )
+    assert write(guard, of("update", 1, fields={"comment": "wattqueue: would start now on p1"})) == [""]
+    assert refused(write(guard, of("update", 1, fields={"limit_s": 60.0}))[0], "a shorter limit would end it")
+    assert write(guard, of("update", 1, fields={"limit_s": 7_200.0})) == [""]

@@ -17,7 +17,6 @@ from wattqueue.live.cluster import (
     ClusterError,
     ContinueJob,
     HoldJob,
-    JobKey,
     ReleaseJob,
     RequeueJob,
     SetPool,
@@ -45,6 +44,14 @@ class NaiveJob:
     state: str = "PENDING"
     held: bool = True
     comment: str = ""
+    whole: int = 0
+    """Number of the job of several components of which this is one; 0 for a plain job."""
+    component: int = 0
+
+    @property
+    def name(self) -> str:
+        """Return the name that lists show, and commands take."""
+        return f"{self.whole}+{self.component}" if self.whole else str(self.number)
 
     @property
     def worst_w(self) -> int:
@@ -63,7 +70,11 @@ class NaiveSlurm:
 
     def submit(self, job: NaiveJob) -> None:
         """Take a job."""
-        self.jobs[str(job.number)] = job
+        self.jobs[job.name] = job
+
+    def named(self, target: str) -> list[NaiveJob]:
+        """Return the jobs that a command means: a job by name or number, or all components of one."""
+        return [job for job in self.jobs.values() if target in (job.name, str(job.number), str(job.whole or ""))]
 
     def worst_w(self) -> int:
         """Return the most that all jobs together can draw now."""
@@ -92,8 +103,9 @@ class NaiveSlurm:
             reason = ("JobHeldAdmin" if job.held else "Resources") if pending else "None"
             where = "" if pending else f"{job.partition}[1-{job.nodes}]"
             lines.append(
-                f"{job.number}|{job.number}|{job.number}|{job.state}|{reason}|{job.partition}|{job.nodes}|{job.nodes}|"
-                f"1:00:00|watts:{job.watts}|{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|{job.nodes}"
+                f"{job.name}|{job.number}|{job.whole or job.number}|{job.state}|{reason}|{job.partition}|{job.nodes}|"
+                f"{job.nodes}|1:00:00|watts:{job.watts}|{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|"
+                f"{job.nodes}"
             )
         return "\n".join(lines) + "\n"
 
@@ -102,7 +114,13 @@ class NaiveSlurm:
 
     def _details(self) -> str:
         rows = [
-            {"job_id": job.number, "submit_time": job.number, "comment": job.comment, "user_name": "ada"}
+            {
+                "job_id": job.number,
+                "submit_time": job.whole or job.number,
+                "comment": job.comment,
+                "user_name": "ada",
+                **({"het_job_id": job.whole, "het_job_offset": job.component} if job.whole else {}),
+            }
             for job in self.jobs.values()
         ]
         return json.dumps({"jobs": rows})
@@ -115,9 +133,13 @@ class NaiveSlurm:
         if isinstance(write, SetPool):
             self.open_w = max(0, min(write.open_w, TOTAL_W))
             return
-        job = self.jobs.get(write.target)
-        if job is None:
+        jobs = self.named(write.target)
+        if not jobs:
             raise ClusterError("Invalid job id")
+        for job in jobs:
+            self._apply(job, write)
+
+    def _apply(self, job: NaiveJob, write: Write) -> None:
         match write:
             case HoldJob() if job.state == "PENDING":
                 job.held = True
@@ -139,6 +161,8 @@ class NaiveSlurm:
             job.watts = max(0, write.fields.watts)
         if write.fields.node_count is not None and job.state == "PENDING":
             job.nodes = max(1, *write.fields.node_count)
+        if write.fields.comment is not None:
+            job.comment = write.fields.comment
         if write.fields.partition is not None and job.state == "PENDING":
             job.partition = write.fields.partition
 
@@ -148,27 +172,27 @@ class NaiveSlurm:
 
 
 def random_write(rng: np.random.Generator, slurm: NaiveSlurm) -> dict[str, Any]:
-    """Return a write as a planner that lies may send it: any job, any watts, any pool."""
-    names = [*slurm.jobs, "99"]
-    name = str(rng.choice(names))
+    """Return a write as a planner that lies may send it: any job, any watts, any pool, a key of another job."""
+    jobs = [*slurm.jobs.values(), NaiveJob(99, "small", 1, 0)]
+    job, other = (jobs[int(rng.integers(len(jobs)))] for _ in range(2))
     kind = str(rng.choice(["pool", "hold", "update", "update", "release", "release", "requeue", "stop", "continue"]))
-    found: dict[str, Any] = {"kind": kind, "target": name, "before": "", "after": "", "why": "because"}
+    found: dict[str, Any] = {"kind": kind, "before": "", "after": "", "why": "because"}
     if kind == "pool":
         return {**found, "target": "watts", "open_w": int(rng.integers(-100, 2 * TOTAL_W))}
-    found["key"] = [name, float(name) + (rng.random() < 0.03)]
+    found["target"] = str(rng.choice([job.name, job.name, str(job.number), str(job.whole or job.number)]))
+    if rng.random() < 0.95:
+        named = other if rng.random() < 0.1 else job
+        found["key"] = [named.name, float(named.whole or named.number) + (rng.random() < 0.03)]
     if kind == "update":
         fields: dict[str, Any] = {}
         if rng.random() < 0.8:
-            fields["watts"] = int(rng.choice([0, 1, 40, 100, 200, 300, 800, TOTAL_W]))
+            fields["watts"] = int(rng.choice([-1, 0, 1, 40, 100, 200, 300, 800, TOTAL_W]))
         if rng.random() < 0.3:
             nodes = int(rng.integers(1, 9))
             fields["node_count"] = [nodes, nodes]
         if rng.random() < 0.2:
             fields["partition"] = str(rng.choice([*NODE_W]))
+        if rng.random() < 0.1:
+            fields["comment"] = str(rng.choice(["wattqueue:consent", "hello", "wattqueue:consent,x"]))
         found["fields"] = fields
     return found
-
-
-def key_of(job: NaiveJob) -> JobKey:
-    """Return the key under which the lists show a job."""
-    return JobKey(str(job.number), float(job.number))

@@ -24,6 +24,7 @@ from pathlib import Path
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import (
     ChangeJob,
+    ContinueJob,
     Details,
     HoldJob,
     Job,
@@ -40,14 +41,18 @@ from wattqueue.live.cluster import (
     only_reduces_power,
     user_holds,
 )
+from wattqueue.live.consent_tags import parse_tag
 from wattqueue.live.guard.settings import GuardSettings, watts_of
 from wattqueue.live.watts.bound import HeldWatts, WattBound
 
 LOW = "it would start on fewer watts than its nodes can draw"
 UNKNOWN = "the guard sees no such job"
+OTHER = "it names another job than its key"
 NO_CONSENT = "its user does not consent, and it is no last resort"
 STARTS_ACCEPTED = frozenset({"estimates", "frequencies"})
 RUNS_ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
+OF_A_JOB = (ChangeJob, ContinueJob, ReleaseJob, RequeueJob, StopJob)
+"""Writes that are checked against a job; a hold or a priority of any job raises nothing."""
 
 
 @dataclass
@@ -99,6 +104,14 @@ def _watts(text: str | None) -> float:
     if math.isnan(watts) or watts < 0:
         raise ValueError(f"{text!r} is no cap")
     return watts
+
+
+def _is_tagged(comment: str) -> bool:
+    """Whether a comment states something about consent, right or wrong."""
+    try:
+        return parse_tag(comment) is not None
+    except InputError:
+        return True
 
 
 @dataclass(frozen=True)
@@ -159,30 +172,46 @@ class GuardBound(WattBound):
 
     def _refused(self, write: Write) -> str:
         row = self.rows.get(write.key) if write.key is not None else None
+        if isinstance(write, OF_A_JOB):
+            if row is None:
+                return UNKNOWN
+            if write.target not in (row.key.name, row.target, str(row.number)):
+                return OTHER  # the command names its target, and what is checked is the job of the key
         match write:
-            case ReleaseJob():
-                if row is None or not row.pending:
-                    return UNKNOWN
-                details = self._details(row.key)
-                if details is not None and user_holds(row, details):
-                    return "its user holds it"
-                return LOW if self._low(row, self._changed_fields.get(row.key, JobFields())) else ""
-            case ChangeJob() if row is not None and row.pending and not row.held:
-                return LOW if self._low(row, write.fields) else ""
+            case ReleaseJob() if row is not None:
+                return self._not_released(row)
+            case ChangeJob() if row is not None:
+                return self._not_changed(row, write.fields)
             case StopJob() | RequeueJob():
                 return self._without_consent(row, "stop" if isinstance(write, StopJob) else "requeue")
             case SetJobFrequency() if write.khz > 0:
                 found = next((one for one in self.seen.jobs if one.key.name == write.target), None)
                 return self._without_consent(found, "frequency")
-            case ChangeJob():
-                return "" if row is not None else UNKNOWN
             case _:
                 return ""
 
+    def _not_released(self, row: Job) -> str:
+        """Return why a waiting job is not released; a job of several components only as a whole."""
+        if not row.pending:
+            return UNKNOWN
+        details = self._details(row.key)
+        if details is not None and user_holds(row, details):
+            return "its user holds it"
+        parts = [one for one in self.seen.jobs if one.whole == row.whole] if row.whole else [row]
+        return LOW if any(self._low(one, self._changed_fields.get(one.key, JobFields())) for one in parts) else ""
+
+    def _not_changed(self, row: Job, given: JobFields) -> str:
+        """Return why fields of a job are not changed."""
+        if given.comment is not None and _is_tagged(given.comment):
+            return "consent is stated by the user alone"
+        if given.limit_s is not None and row.state in ("starting", "running") and given.limit_s < row.walltime_s:
+            return "a shorter limit would end it"
+        return LOW if row.pending and not row.held and self._low(row, given) else ""
+
     def _low(self, row: Job, given: JobFields) -> bool:
         """Whether a waiting job with these fields would start on fewer watts than count for it."""
-        if self.settings.accepted & STARTS_ACCEPTED or row.whole:
-            return False  # components get their watts one by one, and start once all carry some
+        if self.settings.accepted & STARTS_ACCEPTED:
+            return False
         watts = row.watts if given.watts is None else given.watts
         nodes = row.most_nodes if given.node_count is None else max(given.node_count)
         return max(watts, 0) < self.settings.most_w(given.partition or row.partition, max(nodes, row.nodes, 1))
