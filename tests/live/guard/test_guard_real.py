@@ -18,6 +18,7 @@ from tests.live.site import NET_W, TOTAL_W, Site, as_account, cap_text
 from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, SlurmLab, wait_for
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.live.guard.audit import broken
+from wattqueue.live.slurm.submit_data import SUBMIT_DATA
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 PLANNER = OTHER_USER
@@ -98,8 +99,11 @@ def guarded(driven: SlurmLab) -> Iterator[GuardedSite]:
     for old in (site.root / "live").glob("*"):
         if old.is_file():
             old.unlink()
-        elif old.name in ("run", "planner"):
+        elif old.name == "planner":
             shutil.rmtree(old)
+        for kept in old.glob("*") if old.name == "run" else ():
+            if kept.name != SUBMIT_DATA:  # of job_submit.lua: without it nothing is held
+                kept.unlink()
     yield site
     if site.child is not None:
         site.child.send_signal(signal.SIGCONT)
