@@ -17,6 +17,7 @@ from wattqueue.formats.machine.file import parse_node_watts, read_machine
 from wattqueue.formats.table.job_table import read_table
 from wattqueue.formats.times import duration_s
 from wattqueue.formats.workloads.swf import read_swf
+from wattqueue.model.bounds import DURATION_S
 
 NASTY = Path(__file__).parents[1] / "formats" / "nasty_sacct.psv"
 
@@ -129,6 +130,14 @@ def test_an_error_is_one_line_and_status_two(tmp_path: Path) -> None:
 def test_times_on_the_command_line(text: str, seconds: float) -> None:
     assert duration_s(text, "--x") == seconds
     assert duration_s(None, "--x") is None
+
+
+def test_times_at_the_limits_are_taken_and_beyond_them_refused() -> None:
+    for seconds in (DURATION_S.low, DURATION_S.high):
+        assert duration_s(f"{seconds!r}s", "--x") == seconds
+    for text in (f"{DURATION_S.high + 1:.0f}", "9e-7", "0", "-1h"):
+        with pytest.raises(InputError, match="is not a time"):
+            duration_s(text, "--x")
 
 
 def test_watts_on_the_command_line() -> None:

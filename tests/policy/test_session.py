@@ -345,10 +345,11 @@ def test_every_driver_knows_every_action(abilities: DriverAbilities) -> None:
         (["12_1", "12_2", "9"], ["12_1", "12_2", "9"]),
         (["a", "a#2", "a"], ["a", "a#2", "a#3"]),
         ([3], ["3"]),
+        ([], []),
     ],
 )
 def test_names_are_unique_and_lead_back(ids: list[Any], names: list[str]) -> None:
-    table = JobNames(np.array(ids, object if isinstance(ids[0], str) else np.int64))
+    table = JobNames(np.array(ids, object if ids and isinstance(ids[0], str) else np.int64))
     assert [table.name(row) for row in range(len(ids))] == names
     assert [table.row(name) for name in names] == list(range(len(ids)))
     for stranger in ("0", "4711", "", "01", " 1", "x", "-1"):
