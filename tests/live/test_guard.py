@@ -14,13 +14,14 @@ from wattqueue.errors import InputError, MachineError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
 from wattqueue.live.files.reading import home_of
+from wattqueue.live.guard.settings import read_settings
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.budget_checks import PARTITIONS, shared_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.examine_live import examine_live
-from wattqueue.live.slurm.guard import Guard, missing_watts
+from wattqueue.live.slurm.guard import Guard, guard_lines, missing_watts
 from wattqueue.live.slurm.install import changes, differences, install, script, uninstall
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, body_of, findings, write_data
@@ -80,6 +81,25 @@ def test_partitions_that_the_machine_file_does_not_name(tmp_path: Path) -> None:
     found = inspect_partitions(guard.layout, Observer(slurm, lambda: 1e6).snapshot().nodes)
     assert len(found) == 1
     assert "debug" in found[0]
+
+
+def test_the_configuration_of_a_guard_is_written_once_beside_the_controllers(tmp_path: Path) -> None:
+    section = f'[guard]\nsocket = "{tmp_path}/socket"\nrun_dir = "{tmp_path}"\nplanner = "nobody"\n'
+    config, file = make_config(tmp_path, section), tmp_path / "live.toml"
+    guard = Guard.of(config, make_slurm("debug n1,m1", "login l1"))
+    shown = guard_lines(guard, config, file, write=False)
+    assert "without_jobs_w = 400" in shown
+    assert not (tmp_path / "guard.toml").exists()
+    assert "wrote" in guard_lines(guard, config, file, write=True)[0]
+    found = read_settings(tmp_path / "guard.toml")
+    assert (found.cap, found.node_w, found.free) == ("1000W", {"p1": 200, "p2": 150, "debug": 200}, {"login"})
+    # of a job in several partitions the dearest counts; nothing of one whose jobs carry no watts
+    assert [found.most_w(names, 2) for names in ("p2", "p1,p2", "login", "another")] == [300, 400, 0, 400]
+    assert "as it should be" in guard_lines(guard, config, file, write=True)[0]
+    (tmp_path / "guard.toml").write_text("edited")
+    assert "differs" in guard_lines(guard, config, file, write=True)[0]
+    assert (tmp_path / "guard.toml").read_text() == "edited"
+    assert guard_lines(guard, make_config(tmp_path), file, write=True) == []
 
 
 def test_a_node_that_moved_is_reported_in_the_next_round(tmp_path: Path) -> None:

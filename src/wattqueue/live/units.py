@@ -8,13 +8,14 @@ the same command as the script, they cannot differ from it.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import pwd
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -130,12 +131,17 @@ def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
 
 
 def guard_text(
-    config: LiveConfig, guard: GuardSection, node_w: Mapping[str, int], without_jobs_w: float, cap_w: float
+    config: LiveConfig,
+    guard: GuardSection,
+    node_w: Mapping[str, int],
+    free: Sequence[str],
+    without_jobs_w: float,
+    cap_w: float,
 ) -> str:
     """Return a configuration for the guard of a controller, for an administrator to read before it is used.
 
-    ``node_w``: most net watts of a node by partition. ``without_jobs_w``: what counts of the cap without any job.
-    ``cap_w``: the cap where it is a figure, NaN where it is a file.
+    ``node_w``: most net watts of a node by partition. ``free``: partitions whose jobs carry no watts.
+    ``without_jobs_w``: what counts of the cap without any job. ``cap_w``: the cap where it is a figure, NaN for a file.
     """
     cap = config.cap if math.isnan(cap_w) else "none" if math.isinf(cap_w) else f"{cap_w:.0f}W"
     lines = [
@@ -145,6 +151,7 @@ def guard_text(
         f'cap = "{cap}"',
         f"without_jobs_w = {math.ceil(without_jobs_w)}",
         f"away_s = {config.away_s:g}",
+        f"free = {json.dumps(sorted(free))}",
         "",
         "[node_w]",
         *(f'"{name}" = {watts}' for name, watts in sorted(node_w.items())),

@@ -214,14 +214,15 @@ def test_the_file_that_install_writes_is_read(tmp_path: Path) -> None:
     guard = config.guard
     assert isinstance(guard, GuardSection)
     path = tmp_path / "guard.toml"
-    path.write_text(guard_text(config, guard, {"batch": 300, "debug": 300}, 95_000.5, 400_000.0))
+    path.write_text(guard_text(config, guard, {"batch": 300, "debug": 300}, ["login"], 95_000.5, 400_000.0))
     found = read_settings(path)
     assert (found.cap, found.without_jobs_w, found.node_w) == ("400000W", 95_001.0, {"batch": 300, "debug": 300})
+    assert found.free == {"login"}
     assert found.slurm == {"conf": "/etc/slurm/slurm.conf"}
     assert (found.accepted, found.last_resort, found.overshoot_w) == (frozenset(), frozenset(), 0.0)
     assert config.beat_dir == found.run_dir
     for cap_w, text in ((math.inf, "none"), (math.nan, "400kW")):
-        path.write_text(guard_text(config, guard, {}, 0.0, cap_w))
+        path.write_text(guard_text(config, guard, {}, [], 0.0, cap_w))
         assert read_settings(path).cap == text
 
 
