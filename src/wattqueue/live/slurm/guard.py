@@ -307,10 +307,8 @@ def guard_lines(guard: Guard, config: LiveConfig, file: Path, *, write: bool) ->
     cap_w = math.nan if names_file(config.cap) else float(parse_cap(config.cap, machine).cap_w.max())
     node_w = {name: node.watts for name, node in guard.settings.data.nodes.items()}
     without_jobs_w = machine.scope_idle_w() + guard.shared_count.watts
-    text, path = (
-        guard_text(config, config.guard, node_w, guard.settings.data.free, without_jobs_w, cap_w),
-        file.parent / GUARD_FILE,
-    )
+    text = guard_text(config, config.guard, node_w, guard.settings.data.free, without_jobs_w, cap_w)
+    path = file.parent / GUARD_FILE
     if not write:
         return [f"# {path}, for the guard:", *text.splitlines()]
     if path.exists():
