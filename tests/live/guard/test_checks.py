@@ -75,6 +75,8 @@ def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
     for number in range(1, goals + 1):
         if len(slurm.jobs) < 8:
             submit(slurm, rng, 10 * number)
+        if rng.random() < 0.02:
+            slurm.release_all()
         if rng.random() < 0.1:  # jobs end
             for name in [name for name, job in slurm.jobs.items() if job.state != "PENDING" and rng.random() < 0.5]:
                 del slurm.jobs[name]
@@ -145,20 +147,21 @@ def test_a_release_on_fewer_watts_than_its_nodes_draw(tmp_path: Path) -> None:
     slurm = NaiveSlurm(open_w=500)
     guard = guard_of(slurm, tmp_path)
     slurm.submit(NaiveJob(1, "large", 2, 200))
-    done, error = write(guard, of("update", 1, fields={"watts": 50}), of("release", 1))
-    assert (done, refused(error, LOW)) == ("", True)
-    assert refused(write(guard, of("release", 1))[0], LOW)
+    assert refused(write(guard, of("update", 1, fields={"watts": 50}), of("release", 1))[0], LOW)
+    slurm.jobs["1"].watts = 50  # an administrator, or the time before the installation
     slurm.now_s += 100.0  # it reads the list itself
     assert refused(write(guard, of("release", 1))[0], LOW)
+    assert write(guard, of("update", 1, fields={"comment": "hello"})) == [""]
     assert write(guard, of("update", 1, fields={"watts": 200}), of("release", 1)) == ["", ""]
     # more nodes than the watts count
     slurm.submit(NaiveJob(2, "large", 2, 200))
     slurm.now_s += 100.0
-    assert refused(write(guard, of("update", 2, fields={"node_count": [5, 5]}), of("release", 2))[1], LOW)
+    assert refused(write(guard, of("update", 2, fields={"node_count": [5, 5]}))[0], LOW)
+    assert write(guard, of("update", 2, fields={"node_count": [5, 5], "watts": 500})) == [""]
     # in a partition that is dearer
     slurm.submit(NaiveJob(3, "small", 2, 80))
     slurm.now_s += 100.0
-    assert refused(write(guard, of("update", 3, fields={"partition": "large"}), of("release", 3))[1], LOW)
+    assert refused(write(guard, of("update", 3, fields={"partition": "large"}))[0], LOW)
 
 
 def test_what_a_site_has_it_accept(tmp_path: Path) -> None:
@@ -257,6 +260,8 @@ def test_what_is_no_write_is_refused(sent: Any, tmp_path: Path) -> None:
         (("scontrol", "update", "JobId=1"), False),
         (("scontrol", "-o", "update", "show"), False),
         (("scontrol", "reconfigure"), False),
+        (("sacct", "-f", "/etc/shadow"), False),
+        (("sdiag", "--reset"), False),
         (("sacctmgr", "-i", "delete", "show"), False),
         (("scancel", "1"), False),
         (("sh", "-c", "id"), False),

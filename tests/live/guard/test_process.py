@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import socket
 import subprocess
 import sys
@@ -101,10 +100,18 @@ def test_a_new_planner_takes_the_place_of_the_one_before(served: Served) -> None
     first.ask(Packet({"do": "alive"}))  # it connects again
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [b"", b"\x00", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64, b"\x00\x00\x00\x02\x00\x00\x00\x00[]", os.urandom(4_096)],
-)
+NO_FRAMES = {
+    "nothing": b"",
+    "a byte": b"\x00",
+    "another protocol": b"GET / HTTP/1.0\r\n\r\n",
+    "too long": b"\xff" * 64,
+    "no object": b"\x00\x00\x00\x02\x00\x00\x00\x00[]",
+    "nested": b"\x00\x00\x20\x00\x00\x00\x00\x00" + b"[" * 8_192,
+    "any bytes": bytes(range(256)) * 16,
+}
+
+
+@pytest.mark.parametrize("sent", NO_FRAMES.values(), ids=NO_FRAMES)
 def test_what_is_no_frame_ends_the_connection_and_not_the_guard(served: Served, sent: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(str(served.guard.settings.socket))

@@ -90,6 +90,13 @@ class NaiveSlurm:
             if job.state == "PENDING" and not job.held and self.used_w() + job.watts <= self.open_w:
                 job.state = "RUNNING"
 
+    def release_all(self) -> None:
+        """Release what is held and carries watts, as ``wattqueue live release`` does while no planner is at work."""
+        bare = {job.whole for job in self.jobs.values() if job.whole and job.watts == 0}
+        for job in self.jobs.values():
+            if job.state == "PENDING" and job.watts > 0 and job.whole not in bare:
+                job.held = False
+
     def run(self, argv: Sequence[str]) -> CommandResult:
         """Print a list."""
         argv = tuple(argv)
@@ -101,10 +108,11 @@ class NaiveSlurm:
         for job in self.jobs.values():
             pending = job.state == "PENDING"
             reason = ("JobHeldAdmin" if job.held else "Resources") if pending else "None"
+            licence = f"watts:{job.watts}" if job.watts else "(null)"
             where = "" if pending else f"{job.partition}[1-{job.nodes}]"
             lines.append(
                 f"{job.name}|{job.number}|{job.whole or job.number}|{job.state}|{reason}|{job.partition}|{job.nodes}|"
-                f"{job.nodes}|1:00:00|watts:{job.watts}|{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|"
+                f"{job.nodes}|1:00:00|{licence}|{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|"
                 f"{job.nodes}"
             )
         return "\n".join(lines) + "\n"
@@ -158,7 +166,7 @@ class NaiveSlurm:
 
     def _change(self, job: NaiveJob, write: ChangeJob) -> None:
         if write.fields.watts is not None:
-            job.watts = max(0, write.fields.watts)
+            job.watts = max(0, write.fields.watts)  # 0: without any licence
         if write.fields.node_count is not None and job.state == "PENDING":
             job.nodes = max(1, *write.fields.node_count)
         if write.fields.comment is not None:

@@ -5,7 +5,8 @@ accept more (``settings.ACCEPTED``). Two rules keep the sum of what counts withi
 
 - a licence below what counts is *uncovered* by the difference; the open pool and all uncovered watts together may not
   exceed the cap (``watts.bound.WattBound``);
-- a job is not released with fewer watts than count for it.
+- a job that waits is neither released on fewer watts than count for it nor given so few: while no planner is at work a
+  release starts it as it stands.
 
 Consent. A job is stopped, requeued or slowed only where its user consents in the job's comment, or where the settings
 name that as a last resort.
@@ -195,7 +196,7 @@ class GuardBound(WattBound):
         if not row.pending:
             return UNKNOWN
         details = self._details(row.key)
-        if details is not None and user_holds(row, details):
+        if row.held_by == "user" and (details is None or user_holds(row, details)):
             return "its user holds it"
         parts = [one for one in self.seen.jobs if one.whole == row.whole] if row.whole else [row]
         return LOW if any(self._low(one, self._changed_fields.get(one.key, JobFields())) for one in parts) else ""
@@ -206,7 +207,9 @@ class GuardBound(WattBound):
             return "consent is stated by the user alone"
         if given.limit_s is not None and row.state in ("starting", "running") and given.limit_s < row.walltime_s:
             return "a shorter limit would end it"
-        return LOW if row.pending and not row.held and self._low(row, given) else ""
+        counts = any(one is not None for one in (given.watts, given.node_count, given.partition))
+        # of a job that is held, too: a release of all jobs while no planner is at work starts it as it stands
+        return LOW if counts and row.pending and self._low(row, given) else ""
 
     def _low(self, row: Job, given: JobFields) -> bool:
         """Whether a waiting job with these fields would start on fewer watts than count for it."""
@@ -224,6 +227,11 @@ class GuardBound(WattBound):
             return ""
         details = self._details(row.key)
         return "" if details is not None and self.settings.consent.stated(details).allowed else NO_CONSENT
+
+    def lacks_mark(self, write: ReleaseJob) -> bool:
+        """Whether it is not known who holds a job that is to be released."""
+        row = self.rows.get(write.key) if write.key is not None else None
+        return row is not None and row.held_by == "user" and self._details(row.key) is None
 
     def _details(self, key: JobKey) -> Details | None:
         """Return what a job stated; tasks of a waiting array share one record, under the array's id."""

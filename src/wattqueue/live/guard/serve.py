@@ -37,7 +37,7 @@ from typing import Any
 from wattqueue.errors import OutputError
 from wattqueue.live.apply import LEFT_OUT, Applier
 from wattqueue.live.cluster import POOL as POOL_NAME
-from wattqueue.live.cluster import ClusterError, Details, Job, JobKey, SetPool, Snapshot, Write
+from wattqueue.live.cluster import ClusterError, Details, Job, JobKey, ReleaseJob, SetPool, Snapshot, Write
 from wattqueue.live.files.lease import BEAT, Lease, replace_text
 from wattqueue.live.files.withheld import store, stored_figure, suspended_w
 from wattqueue.live.guard.audit import AuditFile
@@ -59,15 +59,17 @@ SOON_S = 0.01
 """Silence after which the planner is taken to decide, and the guard prepares its checks."""
 FRAME_S = 30.0
 """Longest time that a frame may take: a planner that stops within one must not keep the next one away."""
-READERS = frozenset({"squeue", "sinfo", "sacct", "sshare", "sprio", "sdiag"})
-"""Commands that only read, whatever their arguments."""
+READERS = frozenset({"squeue", "sinfo", "sacct", "sshare", "sprio"})
+"""Commands that only read, whatever their arguments. sdiag is none: it can set counters back."""
 SHOWS = frozenset({"scontrol", "sacctmgr"})
 FLAGS = frozenset({"-o", "-a", "-d", "-n", "-P", "-s", "--json", "--oneliner", "--all", "--details"})
 """Options that may stand before ``show``."""
 
 
 def reads(argv: Sequence[str]) -> bool:
-    """Whether a command can only read."""
+    """Whether a command can only read, and only what Slurm says: sacct reads a file that is named."""
+    if any("/" in word for word in argv):
+        return False
     name, *rest = argv or ("",)
     words = [word for word in rest if word not in FLAGS]
     return name in READERS or (name in SHOWS and words[:1] == ["show"])
@@ -143,9 +145,9 @@ class WriteGuard:
             except ValueError as error:
                 errors[k] = f"{LEFT_OUT}: no write: {error}"
         self._take()
-        bound = self.bound(
-            comments=any(write.kind in ("stop", "requeue", "frequency", "release") for _, write in writes)
-        )
+        bound = self.bound(comments=any(write.kind in ("stop", "requeue", "frequency") for _, write in writes))
+        if any(isinstance(write, ReleaseJob) and bound.lacks_mark(write) for _, write in writes):
+            bound = self.bound(comments=True)
         marked = [replace(write, reduces_power=bound.only_lowers(write)) for _, write in writes]
         done = {id(one.write): one.error for one in self.applier.apply(marked, bound, self._permit)}
         for (k, _), write in zip(writes, marked, strict=True):

@@ -49,7 +49,7 @@ def receive(channel: socket.socket, most_bytes: int) -> Packet:
     header, text = (_exactly(channel, length) for length in lengths)
     try:
         found = json.loads(header)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError("a frame whose header is no JSON") from error
     if not isinstance(found, dict):
         raise WireError("a frame whose header is no object")
