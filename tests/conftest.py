@@ -39,6 +39,16 @@ def data_dir() -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def stays_in_its_folder() -> Iterator[None]:
+    """No test leaves the process in another folder: programs that later tests start would not find this one's."""
+    before = Path.cwd()
+    yield
+    after = Path.cwd()
+    os.chdir(before)
+    assert after == before
+
+
 @pytest.fixture
 def signals_heard() -> Iterator[None]:
     """What a test starts hears signals: a run that nohup or ``&`` has started ignores some, as would its children."""

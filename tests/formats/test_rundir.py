@@ -223,8 +223,8 @@ FULL = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-sys.path[:0] = [{here!r}]
-from test_rundir import example, write_run
+sys.path[:0] = [{root!r}]
+from tests.formats.test_rundir import example, write_run
 from wattqueue.errors import OutputError
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))
 try:
@@ -254,7 +254,7 @@ def test_a_disk_that_fills(tmp_path: Path, limit: int, new: bool) -> None:
     if not new:
         out.mkdir()
         (out / "jobs.csv").write_text("old")
-    code = FULL.format(here=str(Path(__file__).parent), limit=limit, out=str(out))
+    code = FULL.format(root=str(Path(__file__).parents[2]), limit=limit, out=str(out))
     done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"{out}: could not be written: ")

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -128,11 +129,10 @@ class Lines:
         words = command_line(verb, rng)
         folder = self.folder / "case"
         prepare(folder, rng, words, self.runs if "run" in words or "run2" in words else None)
-        os.chdir(folder)
         try:
-            wrong = attempt(words, folder)
+            with contextlib.chdir(folder):
+                wrong = attempt(words, folder)
         finally:
-            os.chdir(self.folder)
             shutil.rmtree(folder, ignore_errors=True)
         return None if wrong is None else f"{words}\n{wrong}"
 
