@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +111,12 @@ bin_dir = "{self.lab.bin_dir}"
 
     def start(self, config: Path) -> None:
         self.started_s = time.time()
+        self.child = self.spawn(as_operator("live", "--config", str(config)), self.env)
+
+    def spawn(self, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start a process whose output goes into the log."""
         with self.log.open("a") as out:
-            argv = as_operator("live", "--config", str(config))
-            self.child = subprocess.Popen(
-                argv, env=self.env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            return subprocess.Popen(argv, env=env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL)
 
     def keep_beating(self) -> None:
         """Have job_submit.lua hold what comes until a controller writes its own heartbeat, or ``set_beat`` is called.

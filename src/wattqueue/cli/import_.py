@@ -59,10 +59,9 @@ def run(
     jobs.parquet. Every energy has a label in the column x_energy_quality: measured (the job had its nodes
     alone), attributed (it shared them, or it is unknown) or modelled.
     """
-    from wattqueue.formats.atomic_write import written
+    from wattqueue.formats.atomic_write import exists, written
     from wattqueue.formats.machine.file import parse_node_watts
     from wattqueue.formats.read import ReadOptions, read_workload
-    from wattqueue.formats.source import exists
     from wattqueue.formats.unusable import write_unusable
 
     if not out.name.endswith(WRITTEN):

@@ -40,7 +40,6 @@ from functools import cache
 from pathlib import Path
 
 from wattqueue.errors import OutputError
-from wattqueue.formats.source import exists
 
 HINT = "nothing was changed; check free space and permissions"
 """The hint of a write that the operating system refused."""
@@ -50,6 +49,17 @@ _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.part")
 """Name of a temporary file or folder: that of its target, and what ``tempfile`` draws."""
 _DESCRIPTORS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
 """Paths of open files, which are written to even where a regular file stands behind them: it is open elsewhere."""
+
+
+def exists(path: Path) -> bool:
+    """Return whether a path exists; False for one that the system cannot have, such as a name of 5,000 letters.
+
+    ``Path.exists`` raises OSError for those, which a text that a user typed must not.
+    """
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 @contextmanager

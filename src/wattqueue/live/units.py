@@ -8,7 +8,6 @@ the same command as the script, they cannot differ from it.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import pwd
@@ -24,6 +23,7 @@ from pydantic import BaseModel
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
+from wattqueue.formats.toml import dumps
 from wattqueue.live.config import GuardSection, LiveConfig
 
 UNITS = ("wattqueue-live.service", "wattqueue-live-release.service", "wattqueue-live-release.timer")
@@ -144,25 +144,25 @@ def guard_text(
     ``without_jobs_w``: what counts of the cap without any job. ``cap_w``: the cap where it is a figure, NaN for a file.
     """
     cap = config.cap if math.isnan(cap_w) else "none" if math.isinf(cap_w) else f"{cap_w:.0f}W"
-    lines = [
-        f'socket = "{guard.socket}"',
-        f'run_dir = "{guard.run_dir}"',
-        f'planner = "{guard.planner}"',
-        f'cap = "{cap}"',
-        f"without_jobs_w = {math.ceil(without_jobs_w)}",
-        f"away_s = {config.away_s:g}",
-        f"free = {json.dumps(sorted(free))}",
-        "",
-        "[node_w]",
-        *(f'"{name}" = {watts}' for name, watts in sorted(node_w.items())),
-        "",
-        "[slurm]",
-        *([] if config.slurm.conf is None else [f'conf = "{config.slurm.conf}"']),
-        *([f'bin_dir = "{config.slurm.bin_dir}"'] if config.slurm.bin_dir else []),
-        *([f'pool_file = "{config.slurm.pool_file}"'] if config.slurm.pool_file is not None else []),
-        *([] if config.frequency_dir is None else [f'frequency_dir = "{config.frequency_dir}"']),
-    ]
-    return "\n".join(lines) + "\n"
+    slurm = {
+        "conf": config.slurm.conf,
+        "bin_dir": config.slurm.bin_dir or None,
+        "pool_file": config.slurm.pool_file,
+        "frequency_dir": config.frequency_dir,
+    }
+    return dumps(
+        {
+            "socket": str(guard.socket),
+            "run_dir": str(guard.run_dir),
+            "planner": guard.planner,
+            "cap": cap,
+            "without_jobs_w": math.ceil(without_jobs_w),
+            "away_s": config.away_s,
+            "free": sorted(free),
+            "node_w": dict(sorted(node_w.items())),
+            "slurm": {name: str(value) for name, value in slurm.items() if value is not None},
+        }
+    )
 
 
 def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:

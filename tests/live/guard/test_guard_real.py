@@ -55,20 +55,13 @@ class GuardedSite(Site):
         """Start the guard, and wait until it listens."""
         socket = self.root / "live/run/socket"
         socket.unlink(missing_ok=True)
-        with self.log.open("a") as out:
-            argv = as_account(OPERATOR, "-m", "wattqueue.live.guard", "-c", str(file))
-            self.guard = subprocess.Popen(
-                argv, env=self.env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL
-            )
+        self.guard = self.spawn(as_account(OPERATOR, "-m", "wattqueue.live.guard", "-c", str(file)), self.env)
         wait_for("the guard's socket", socket.exists, step_s=0.1)
 
     def start(self, config: Path) -> None:
         """Start the planner under an account without rights."""
-        with self.log.open("a") as out:
-            code = "from wattqueue.cli import main; main()"
-            argv = as_account(PLANNER, "-c", code, "live", "--config", str(config))
-            env = {**self.env, "WATTQUEUE_CACHE_DIR": str(self.root / "live/planner/cache")}
-            self.child = subprocess.Popen(argv, env=env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL)
+        argv = as_account(PLANNER, "-c", "from wattqueue.cli import main; main()", "live", "--config", str(config))
+        self.child = self.spawn(argv, {**self.env, "WATTQUEUE_CACHE_DIR": str(self.root / "live/planner/cache")})
         self.started_s = 0.0
 
     def begin_both(self, cap: str) -> tuple[Path, Path]:
