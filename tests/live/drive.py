@@ -24,7 +24,7 @@ from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.telemetry.base import JobSource, TelemetrySource
-from wattqueue.live.watts.lowering import AcceptedOvershoot
+from wattqueue.live.watts.bound import AcceptedOvershoot
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap

@@ -19,7 +19,8 @@ from wattqueue.live.controller import Controller
 from wattqueue.live.features.agent_controls import load_live_policy
 from wattqueue.live.planner import Rules
 from wattqueue.live.telemetry.base import PowerSample, Reading, Telemetry, frozen_after
-from wattqueue.live.watts.lowering import AcceptedOvershoot, conditions_of, parse_overshoot, require_condition
+from wattqueue.live.watts.bound import AcceptedOvershoot
+from wattqueue.live.watts.lowering import conditions_of, parse_overshoot, require_condition
 from wattqueue.model.signals import Cap
 
 Distort = Callable[[str, float, float], float | None]

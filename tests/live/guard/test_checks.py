@@ -12,13 +12,14 @@ import pytest
 
 from tests.live.guard.world import NODE_W, TOTAL_W, NaiveJob, NaiveSlurm, random_write
 from wattqueue.live.apply import LEFT_OUT
+from wattqueue.live.files.withheld import stored
 from wattqueue.live.guard.audit import AuditFile, broken
 from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER, UNKNOWN
 from wattqueue.live.guard.serve import WriteGuard, reads
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.lists import JOBS, POOL
-from wattqueue.live.watts.bound import ABOVE
+from wattqueue.live.watts.bound import ABOVE, AcceptedOvershoot
 
 CAP_W, IDLE_W = 900, 100
 
@@ -69,7 +70,7 @@ def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
     rng = np.random.default_rng(seed)
     overshoot = float(rng.choice([0, 0, 60]))
     slurm, cap = NaiveSlurm(open_w=int(rng.integers(0, CAP_W - IDLE_W))), CAP_W
-    guard = guard_of(slurm, folder, overshoot_w=overshoot)
+    guard = guard_of(slurm, folder, overshoot=AcceptedOvershoot(overshoot))
     guard.journal.path = Path("/dev/null")
     done, stopped = 0, set[int]()
     for number in range(1, goals + 1):
@@ -176,9 +177,52 @@ def test_the_licence_of_a_running_job_is_not_lowered_below_what_it_may_draw(tmp_
     slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False))
     guard = guard_of(slurm, tmp_path)
     assert refused(write(guard, of("update", 1, fields={"watts": 50}))[0], ABOVE)
-    accepting = guard_of(slurm, tmp_path, overshoot_w=150.0)
+    accepting = guard_of(slurm, tmp_path, overshoot=AcceptedOvershoot(150.0))
     assert refused(write(accepting, of("update", 1, fields={"watts": 49}))[0], ABOVE)
     assert write(accepting, of("update", 1, fields={"watts": 50})) == [""]
+
+
+@pytest.mark.parametrize("between", ["comments", "cap", "jobs", "pool"])
+def test_a_licence_that_was_lowered_is_not_forgotten(between: str, tmp_path: Path) -> None:
+    """Neither another list nor another cap makes the guard start again from a list of before its own write."""
+    slurm = NaiveSlurm(open_w=CAP_W - IDLE_W)
+    for number in (1, 2):
+        slurm.submit(NaiveJob(number, "large", 2, 200, "RUNNING", held=False, comment="wattqueue:consent"))
+    guard = guard_of(slurm, tmp_path, overshoot=AcceptedOvershoot(150.0))
+    assert write(guard, of("update", 1, fields={"watts": 50})) == [""]
+    if between == "comments":
+        assert "no such job" in write(guard, of("stop", 9))[0]
+    elif between == "cap":
+        guard.cap.text = f"{CAP_W}.0 W"
+        assert write(guard, pool(CAP_W - IDLE_W)) == [""]
+        guard.cap.text = f"{CAP_W + 1} W"
+    else:
+        assert (
+            guard.answer(Packet({"do": "read", "argv": [*(JOBS if between == "jobs" else POOL)]})).header["code"] == 0
+        )
+    assert refused(write(guard, of("update", 2, fields={"watts": 50}))[0], ABOVE)
+
+
+@pytest.mark.parametrize("text", ["", "no header\n", "|".join("x" * 17) + "\nno job\n"])
+def test_a_list_that_is_none_is_no_empty_queue(text: str, tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=100)
+    slurm.submit(NaiveJob(1, "large", 2, 50, "RUNNING", held=False))
+    guard = guard_of(slurm, tmp_path)
+    assert refused(write(guard, pool(700))[0], ABOVE)  # 150 W of a running job are uncovered
+    slurm.now_s += 30.0
+    slurm.lists[JOBS] = text
+    answer = guard.answer(Packet({"do": "write", "writes": [pool(700)]}))
+    assert "squeue" in answer.header["error"]
+    assert slurm.open_w == 100
+
+
+def test_watts_of_jobs_that_the_list_does_not_show_count(tmp_path: Path) -> None:
+    """The pool is read after the jobs: one may have started in between."""
+    slurm = NaiveSlurm(open_w=CAP_W - IDLE_W)
+    slurm.submit(NaiveJob(1, "large", 2, 200))
+    guard = guard_of(slurm, tmp_path)
+    slurm.lists[POOL] = f"LicenseName=watts Total={TOTAL_W} Used=700 Reserved={TOTAL_W - slurm.open_w}\n"
+    assert refused(write(guard, of("release", 1))[0], ABOVE)
 
 
 def test_the_pool_stays_below_the_cap_that_it_read(tmp_path: Path) -> None:
@@ -191,11 +235,20 @@ def test_the_pool_stays_below_the_cap_that_it_read(tmp_path: Path) -> None:
     slurm.now_s = 2_001.0  # the cap falls, and nobody asks
     guard.keep_cap()
     assert slurm.open_w == 400
-    cap.write_text("nonsense")
-    slurm.now_s += 10.0
-    guard.keep_cap()
-    assert "cap" in guard.cap.problem
-    assert refused(write(guard, pool(401))[0], ABOVE)
+    assert stored(tmp_path) == TOTAL_W - 400  # a release opens no more than that
+    for nonsense in (
+        "nonsense",
+        "a,b\n1,2\n",
+        "time_s,cap_w\n1\n",
+        "time_s,cap_w\n1,-5\n",
+        "time_s,cap_w\n2,5\n1,5\n",
+        "\0",
+    ):
+        cap.write_text(nonsense)
+        slurm.now_s += 10.0
+        guard.keep_cap()
+        assert "cap" in guard.cap.problem, nonsense
+        assert refused(write(guard, pool(401))[0], ABOVE)
     cap.write_text("time_s,cap_w\n0,none\n")
     assert write(guard, pool(TOTAL_W)) == [""]
 

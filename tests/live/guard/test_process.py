@@ -32,6 +32,7 @@ from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.lists import JOBS, POOL
 from wattqueue.live.units import guard_text
+from wattqueue.live.watts.bound import NO_OVERSHOOT
 
 KEY = JobKey("7", 1795245457.0)
 
@@ -226,7 +227,7 @@ def test_the_file_that_install_writes_is_read(tmp_path: Path) -> None:
     assert (found.cap, found.without_jobs_w, found.node_w) == ("400000W", 95_001.0, {"batch": 300, "debug": 300})
     assert found.free == {"login"}
     assert found.slurm == {"conf": "/etc/slurm/slurm.conf"}
-    assert (found.accepted, found.last_resort, found.overshoot_w) == (frozenset(), frozenset(), 0.0)
+    assert (found.accepted, found.last_resort, found.overshoot) == (frozenset(), frozenset(), NO_OVERSHOOT)
     assert config.beat_dir == found.run_dir
     for cap_w, text in ((math.inf, "none"), (math.nan, "400kW")):
         path.write_text(guard_text(config, guard, {}, [], 0.0, cap_w))
@@ -250,6 +251,7 @@ PLAIN = 'socket = "s"\nrun_dir = "."\ncap = "10kW"\nwithout_jobs_w = 1000\n'
         (PLAIN + 'overshoot = "10 apples"\n[node_w]\n', "overshoot"),
         (PLAIN.replace("1000", "-1") + "[node_w]\n", "without_jobs_w"),
         (PLAIN.replace("1000", "true") + "[node_w]\n", "without_jobs_w"),
+        (PLAIN.replace("10kW", "80%") + "[node_w]\n", "share"),
         ("socket = \n", "TOML"),
     ],
 )

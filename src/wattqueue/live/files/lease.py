@@ -96,6 +96,11 @@ def read_stamp(path: Path) -> tuple[str, float] | None:
         return None
 
 
+def write_beat(folder: Path, mode: str, now_s: float) -> None:
+    """Write the heartbeat, which job_submit.lua reads. Raises: OutputError."""
+    replace_text(folder / BEAT, f"{mode} {int(now_s)}\n")
+
+
 def is_young(age_s: float, away_s: float) -> bool:
     """Whether a heartbeat or lease of this age is in force: neither too old nor from the future.
 

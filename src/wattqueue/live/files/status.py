@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.files.lease import AHEAD_S, BEAT, Lease, is_young, read_stamp, replace_text
+from wattqueue.live.files.lease import AHEAD_S, BEAT, Lease, is_young, read_stamp, write_beat
 from wattqueue.live.files.withheld import store
 from wattqueue.model.bounds import is_whole
 
@@ -112,7 +112,7 @@ class RunDir:
             if self.lease is not None:
                 self.lease.renew(now_s)
             if mode == "control":
-                replace_text(self.folder / BEAT, f"{mode} {int(now_s)}\n")
+                write_beat(self.folder, mode, now_s)
             self._beat_s = now_s
 
     def compiling(self, since_s: float, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The only process with rights to write to the cluster; it trusts nothing that it did not read itself (ADR 0022).
+"""The only process with rights to write to the cluster; it trusts nothing that it did not read itself (ADR 0023).
 
 ``serve`` is the process: it runs the commands of Slurm for the planner, checks each write (``checks``), records it
 (``audit``) and carries it out. ``settings`` is its own configuration, ``wire`` and ``messages`` what passes between the

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -43,8 +44,9 @@ from wattqueue.live.cluster import (
     user_holds,
 )
 from wattqueue.live.consent_tags import parse_tag
+from wattqueue.live.files.reading import Stamp, stamp_of
 from wattqueue.live.guard.settings import GuardSettings, watts_of
-from wattqueue.live.watts.bound import HeldWatts, WattBound
+from wattqueue.live.watts.bound import HeldWatts, WattBound, limit_w, open_w
 
 LOW = "it would start on fewer watts than its nodes can draw"
 UNKNOWN = "the guard sees no such job"
@@ -66,7 +68,7 @@ class OwnCap:
     text: str
     problem: str = ""
     _steps: list[tuple[float, float]] = field(default_factory=list)
-    _stamp: tuple[int, ...] = ()
+    _stamp: Stamp = ()
 
     def in_force_w(self, now_s: float) -> float:
         """Return the cap at a time (seconds since the epoch); inf for none."""
@@ -74,20 +76,20 @@ class OwnCap:
             return math.inf
         try:
             if not self.text.startswith("/"):
-                return watts_of(self.text, "cap")[0]
+                return watts_of(self.text, "cap")
             self._read_again()
-        except (InputError, OSError, ValueError) as error:
+        except (InputError, OSError, ValueError, LookupError, TypeError, csv.Error) as error:
             self.problem = f"cap: {error}"
         earlier = [watts for time_s, watts in self._steps if time_s <= now_s] or [w for _, w in self._steps[:1]]
         return earlier[-1] if earlier else 0.0
 
     def _read_again(self) -> None:
-        """Read the file where it changed. Raises: OSError or ValueError for one that is no cap."""
-        stat = Path(self.text).stat()
-        stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        if stamp == self._stamp:
+        """Read the file where it changed. Raises: OSError, ValueError, LookupError, TypeError or csv.Error."""
+        path = Path(self.text)
+        stamp = stamp_of(path)
+        if stamp and stamp == self._stamp:
             return
-        with Path(self.text).open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(line for line in file if line.strip() and not line.startswith("#")))
         steps = [(float(row["time_s"]), _watts(row["cap_w"])) for row in rows]
         times = [time_s for time_s, _ in steps]
@@ -122,7 +124,8 @@ class Seen:
     taken_s: float
     jobs: tuple[Job, ...]
     pool: Pool | None
-    details: dict[JobKey, Details] = field(default_factory=dict)
+    details: Callable[[], Mapping[JobKey, Details]] = dict
+    """What jobs stated, as read last."""
 
 
 class GuardBound(WattBound):
@@ -130,14 +133,18 @@ class GuardBound(WattBound):
 
     def __init__(self, settings: GuardSettings, cap_w: float, seen: Seen) -> None:
         """Begin with what was read."""
-        room_w = cap_w - settings.without_jobs_w
-        limit_w = math.floor(room_w + 1e-6) + settings.overshoot(cap_w) if math.isfinite(cap_w) else math.inf
-        open_w = 0 if seen.pool is None else seen.pool.open_w
         self.settings, self.seen = settings, seen
         self._changed_fields: dict[JobKey, JobFields] = {}
         """What waiting jobs were given since the observation."""
         rows = {row.key: row for row in seen.jobs}
-        super().__init__(limit_w, open_w, rows, lambda: {r.key: self.held_by(r) for r in seen.jobs if r.active})
+        shown_w = sum(row.watts for row in seen.jobs if row.watts > 0 and row.active)
+        super().__init__(
+            limit_w(cap_w - settings.without_jobs_w, settings.overshoot.of(cap_w)),
+            open_w(seen.pool),
+            rows,
+            lambda: {row.key: self.held_by(row) for row in seen.jobs if row.active},
+            0 if seen.pool is None else max(0, seen.pool.used - shown_w),
+        )
 
     def held_by(self, row: Job) -> HeldWatts:
         """Return what a running job holds."""
@@ -236,4 +243,5 @@ class GuardBound(WattBound):
     def _details(self, key: JobKey) -> Details | None:
         """Return what a job stated; tasks of a waiting array share one record, under the array's id."""
         array = JobKey(key.name.partition("_")[0], key.submit_s)
-        return self.seen.details.get(key) or self.seen.details.get(array)
+        found = self.seen.details()
+        return found.get(key) or found.get(array)

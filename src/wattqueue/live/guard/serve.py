@@ -35,10 +35,10 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import OutputError
-from wattqueue.live.apply import LEFT_OUT, Applier
+from wattqueue.live.apply import LEFT_OUT, Applier, WriteResult
 from wattqueue.live.cluster import POOL as POOL_NAME
 from wattqueue.live.cluster import ClusterError, Details, Job, JobKey, ReleaseJob, SetPool, Snapshot, Write
-from wattqueue.live.files.lease import BEAT, Lease, replace_text
+from wattqueue.live.files.lease import BEAT, Lease, write_beat
 from wattqueue.live.files.withheld import store, stored_figure, suspended_w
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.checks import GuardBound, OwnCap, Seen
@@ -46,7 +46,7 @@ from wattqueue.live.guard.messages import from_json
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.wire import REQUEST_BYTES, Packet, WireError, receive, send
 from wattqueue.live.slurm.commands import Slurm, read
-from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL, complete_lines, parse_job, parse_pool, parse_stated
+from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL, counted_pool, parse_jobs, parse_pool, parse_stated
 from wattqueue.live.slurm.writer import SnapshotWriter
 
 OLD_S = 20.0
@@ -100,7 +100,7 @@ class WriteGuard:
         self.cap = OwnCap(self.settings.cap)
         self.lease = Lease(self.settings.run_dir, "guard")
         self.applier = Applier(self.writer, self.journal, self.boundary)
-        self._beat_s = self._kept_s = -1e18
+        self._beat_s = self._kept_s = self._written_s = -1e18
         self._taken = False
 
     def answer(self, request: Packet) -> Packet:
@@ -126,13 +126,13 @@ class WriteGuard:
             return Packet({"error": "only commands that read are run"})
         answer = self.slurm.run(argv)
         if answer.code == 0:
-            self._texts[tuple(argv)] = (self.clock(), answer.out)
-            self._keep_lists()
+            self._keep(tuple(argv), answer.out)
         return Packet({"code": answer.code, "err": answer.err[:2_000], "took_s": answer.took_s}, answer.out)
 
-    def _keep_lists(self) -> None:
-        """Forget what other commands printed."""
-        self._texts = {argv: self._texts[argv] for argv in (JOBS, POOL, DETAILS) if argv in self._texts}
+    def _keep(self, argv: tuple[str, ...], text: str) -> None:
+        """Keep the lists that writes are checked against."""
+        if argv in (JOBS, POOL, DETAILS):
+            self._texts[argv] = (self.clock(), text)
 
     def _write(self, found: object) -> list[str]:
         """Carry writes out in their order; return the error of each."""
@@ -148,22 +148,12 @@ class WriteGuard:
         bound = self.bound(comments=any(write.kind in ("stop", "requeue", "frequency") for _, write in writes))
         if any(isinstance(write, ReleaseJob) and bound.lacks_mark(write) for _, write in writes):
             bound = self.bound(comments=True)
+        self._lower_pool(bound)  # a cap may have fallen since it was looked at
         marked = [replace(write, reduces_power=bound.only_lowers(write)) for _, write in writes]
-        done = {id(one.write): one.error for one in self.applier.apply(marked, bound, self._permit)}
+        done = {id(one.write): one.error for one in self._apply(marked, bound)}
         for (k, _), write in zip(writes, marked, strict=True):
             errors[k] = done.get(id(write), f"{LEFT_OUT}: an earlier write took too long")
-        self._store_withheld(bound, marked, done)
         return errors
-
-    def _store_withheld(self, bound: GuardBound, writes: Sequence[Write], done: dict[int, str]) -> None:
-        """Store what the cap alone keeps back from the pool, for ``live release``."""
-        pool = bound.seen.pool
-        for write in writes:
-            if write.kind == "pool" and done.get(id(write)) == "" and pool is not None:
-                suspended = suspended_w(bound.seen.jobs)
-                with contextlib.suppress(OutputError):  # a full disk keeps the last figure
-                    figure = stored_figure(bound.open_w, pool.total, suspended)
-                    store(self.settings.run_dir, figure, self.clock())
 
     def keep_cap(self) -> None:
         """Lower the pool where the cap that is in force leaves less; nobody has to ask for it.
@@ -175,12 +165,26 @@ class WriteGuard:
         self._kept_s = self.clock()
         self._permit()
         with contextlib.suppress(ClusterError, OutputError):  # tried again after as long
-            bound = self.bound()
-            most_w = max(0, math.floor(min(bound.limit_w - bound.uncovered_w, TOO_MANY_W)))
-            if bound.seen.pool is not None and bound.open_w > most_w:
-                before, why = str(bound.open_w), "the cap that the guard reads"
-                lower = SetPool(POOL_NAME, before, str(most_w), most_w, why=why, reduces_power=True)
-                self.applier.apply([lower], bound, self._permit)
+            self._lower_pool(self.bound())
+
+    def _lower_pool(self, bound: GuardBound) -> None:
+        """Lower the pool to what the cap leaves, where more is open."""
+        most_w = bound.limit_w - bound.uncovered_w
+        if bound.seen.pool is not None and bound.open_w > max(0.0, most_w):
+            left_w, why = max(0, math.floor(most_w)), "the cap that the guard reads"
+            lower = SetPool(POOL_NAME, str(bound.open_w), str(left_w), left_w, why=why, reduces_power=True)
+            self._apply([lower], bound)
+
+    def _apply(self, writes: Sequence[Write], bound: GuardBound) -> list[WriteResult]:
+        """Carry out what passes the bound; store what the cap alone keeps back from the pool, for ``live release``."""
+        done = self.applier.apply(writes, bound, self._permit)
+        self._written_s = self.clock()
+        pool = bound.seen.pool
+        if pool is not None and any(isinstance(write, SetPool) and not error for write, error in done):
+            figure = stored_figure(bound.open_w, pool.total, suspended_w(bound.seen.jobs))
+            with contextlib.suppress(OutputError):  # a full disk keeps the last figure
+                store(self.settings.run_dir, figure, self.clock())
+        return done
 
     def _take(self) -> None:
         """Take the right to write, once. Raises: OutputError."""
@@ -195,16 +199,23 @@ class WriteGuard:
         return ""
 
     def bound(self, *, comments: bool = False) -> GuardBound:
-        """Return what writes are checked against; lists that are too old are read again. Raises: SlurmError."""
+        """Return what writes are checked against; lists that are too old are read again. Raises: SlurmError.
+
+        A bound follows what is written after its lists were read (``WattBound.note``), so another one needs lists that
+        are younger than the last write.
+        """
+        cap_w = self.cap.in_force_w(self.clock())
+        if self._bound is not None and self._bound[0] != (*self._times(), cap_w):
+            for argv in (JOBS, POOL):
+                if argv in self._texts and self._texts[argv][0] <= self._written_s:
+                    del self._texts[argv]
         for argv, most_s in ((JOBS, OLD_S), (POOL, OLD_S), *([(DETAILS, COMMENTS_S)] if comments else ())):
             if not 0.0 <= self.clock() - self._texts.get(argv, (-math.inf, ""))[0] <= most_s:
                 self._texts[argv] = (self.clock(), read(self.slurm, argv))
-        times = self._times()
-        cap_w = self.cap.in_force_w(self.clock())
-        if self._bound is None or self._bound[0] != (*times, cap_w):
+        if self._bound is None or self._bound[0] != (*self._times(), cap_w):
             seen = self._seen()
             self.writer.observed(Snapshot(seen.taken_s, seen.jobs, (), seen.pool))
-            self._bound = (*times, cap_w), GuardBound(self.settings, cap_w, seen)
+            self._bound = (*self._times(), cap_w), GuardBound(self.settings, cap_w, seen)
         return self._bound[1]
 
     @property
@@ -221,22 +232,15 @@ class WriteGuard:
         self._texts.pop(JOBS, None)  # lists that are none are read again
 
     def _times(self) -> tuple[float, ...]:
-        """Return when the lists that are kept were read."""
-        return tuple(self._texts[argv][0] for argv in (JOBS, POOL, DETAILS) if argv in self._texts)
+        """Return when jobs and pool were read."""
+        return tuple(self._texts[argv][0] for argv in (JOBS, POOL) if argv in self._texts)
 
     def _seen(self) -> Seen:
         """Return what the lists say. Raises: SlurmError for one that is no list."""
         taken_s, text = self._texts[JOBS]
-        rows: dict[str, Job] = {}
-        for line in complete_lines(text, "squeue")[1:]:
-            with contextlib.suppress(ValueError, IndexError):
-                rows[line] = self._rows.get(line) or parse_job(line)
-        self._rows = rows
-        pool = parse_pool(self._texts[POOL][1])
-        if pool is not None:
-            held = sum(row.watts for row in rows.values() if row.watts > 0 and row.active)
-            pool = pool._replace(used=max(pool.used, held), uncounted=max(0, held - pool.used))
-        return Seen(taken_s, tuple(rows.values()), pool, self._stated())
+        self._rows, _ = parse_jobs(text, self._rows)
+        jobs = tuple(self._rows.values())
+        return Seen(taken_s, jobs, counted_pool(parse_pool(self._texts[POOL][1]), jobs), self._stated)
 
     def _stated(self) -> dict[JobKey, Details]:
         """Return what jobs stated; a list that was parsed is kept, since it has 3 kB a job."""
@@ -254,7 +258,7 @@ class WriteGuard:
         self._take()
         if not 0.0 <= now_s - self._beat_s < self.settings.away_s / 4.0:
             self.lease.renew(now_s)
-            replace_text(self.settings.run_dir / BEAT, f"control {int(now_s)}\n")
+            write_beat(self.settings.run_dir, "control", now_s)
             self._beat_s = now_s
         return {"problem": self.cap.problem}
 
@@ -271,8 +275,6 @@ class WriteGuard:
         self.lease.drop()
 
 
-TOO_MANY_W = 1e15
-"""More watts than any pool has."""
 _PEER = struct.Struct("3i")
 
 

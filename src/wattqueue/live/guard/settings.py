@@ -19,7 +19,6 @@ An example::
 
 from __future__ import annotations
 
-import math
 import pwd
 import re
 import tomllib
@@ -30,6 +29,7 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.live.consent_tags import SiteDefaults
+from wattqueue.live.watts.bound import NO_OVERSHOOT, AcceptedOvershoot
 
 ACCEPTED = {
     "estimates": "jobs start with what the planner predicts",
@@ -44,7 +44,7 @@ _UNITS = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
 
 @dataclass(frozen=True)
 class GuardSettings:
-    """What a guard is told by its file. Watts are whole watts in the cap's scope."""
+    """What the file of a guard states. Watts are whole watts in the cap's scope."""
 
     socket: Path
     run_dir: Path
@@ -56,9 +56,8 @@ class GuardSettings:
     """Account that may connect; empty: the account of the guard itself alone."""
     free: frozenset[str] = frozenset()
     """Partitions whose jobs carry no watts."""
-    overshoot_w: float = 0.0
-    overshoot_share: float = 0.0
-    """Of the cap in force."""
+    overshoot: AcceptedOvershoot = NO_OVERSHOOT
+    """What the site accepts that jobs draw above the cap in force."""
     accepted: frozenset[str] = frozenset()
     last_resort: frozenset[str] = frozenset()
     consent: SiteDefaults = field(default_factory=SiteDefaults)
@@ -72,10 +71,6 @@ class GuardSettings:
         names = [name for name in partitions.split(",") if name not in self.free]
         return nodes * max((self.node_w.get(name, dearest) for name in names), default=0)
 
-    def overshoot(self, cap_w: float) -> float:
-        """Return the watts by which the site accepts that jobs exceed this cap."""
-        return self.overshoot_w + (self.overshoot_share * cap_w if math.isfinite(cap_w) else 0.0)
-
     def planner_uid(self) -> int | None:
         """Return the user id that may connect; None for the guard's own. Raises: InputError for an unknown account."""
         if not self.planner:
@@ -86,14 +81,22 @@ class GuardSettings:
             raise InputError(f"there is no account {self.planner!r}", where="planner") from error
 
 
-def watts_of(text: str, name: str) -> tuple[float, float]:
-    """Return watts and share of a text like ``400kW`` or ``2%``. Raises: InputError."""
+def overshoot_of(text: str, name: str) -> AcceptedOvershoot:
+    """Return watts, or a share, of a text like ``400kW`` or ``2%``. Raises: InputError."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None:
         raise InputError(f"{text!r} is no number of watts", where=name, hint="write 500W, 2kW or 5%")
     if found[2] == "%":
-        return 0.0, float(found[1]) / 100.0
-    return float(found[1]) * _UNITS[found[2]], 0.0
+        return AcceptedOvershoot(share=float(found[1]) / 100.0)
+    return AcceptedOvershoot(float(found[1]) * _UNITS[found[2]])
+
+
+def watts_of(text: str, name: str) -> float:
+    """Return the watts of a text like ``400kW``. Raises: InputError, for a share, too: the guard knows no machine."""
+    found = overshoot_of(text, name)
+    if found.share:
+        raise InputError(f"{text!r} is a share", where=name, hint="write watts: 400kW")
+    return found.watts
 
 
 def read_settings(path: Path) -> GuardSettings:
@@ -115,12 +118,12 @@ class _Reader:
     data: dict[str, Any]
 
     def settings(self) -> GuardSettings:
-        overshoot = watts_of(self.take("overshoot", str, "0W"), "overshoot")
+        overshoot = overshoot_of(self.take("overshoot", str, "0W"), "overshoot")
         consent = self.take("consent", dict, {})
         found = GuardSettings(
             self._path(self.take("socket", str)), self._path(self.take("run_dir", str)), self._cap(), self._watts(),
             self._number("without_jobs_w"), self.take("planner", str, ""), frozenset(self.take("free", list, [])),
-            *overshoot, self._words("accepted", ACCEPTED), self._words("last_resort", LAST_RESORT),
+            overshoot, self._words("accepted", ACCEPTED), self._words("last_resort", LAST_RESORT),
             SiteDefaults(consent.get("users", {}), consent.get("accounts", {}), consent.get("others", False) is True),
             self._number("away_s", 120.0), self.take("slurm", dict, {}),
         )  # fmt: skip
@@ -143,7 +146,10 @@ class _Reader:
     def _cap(self) -> str:
         """Return the cap; that of a file as a whole path."""
         text: str = self.take("cap", str)
-        return text if text == "none" or _QUANTITY.fullmatch(text.strip()) else str(self._path(text))
+        if _QUANTITY.fullmatch(text.strip()):
+            watts_of(text, "cap")
+            return text
+        return text if text == "none" else str(self._path(text))
 
     def _number(self, name: str, default: float | None = None) -> float:
         value = self.data.pop(name, default)

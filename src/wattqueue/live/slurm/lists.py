@@ -8,8 +8,10 @@ therefore contain no text of the user; what is needed of it comes from JSON, onc
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import Details, HeldBy, Job, JobKey, Pool, State
 from wattqueue.live.slurm.commands import LICENCE, SlurmError
@@ -58,6 +60,39 @@ def is_header(line: str) -> bool:
     """Whether a line is squeue's header for JOB_FIELDS: as many names, where a job has its number second."""
     names = line.split("|")
     return len(names) == len(COLUMNS) and not is_whole(names[1])
+
+
+def parse_jobs(text: str, known: Mapping[str, Job]) -> tuple[dict[str, Job], list[str]]:
+    """Jobs by their lines, and the lines that are none; lines that are ``known`` are not parsed again.
+
+    Raises: SlurmError for a list without its header, cut short, or in which no line is a job: an empty answer is no
+    empty queue.
+    """
+    seen: dict[str, Job] = {}
+    bad = []
+    header, *lines = complete_lines(text, "squeue") or [""]
+    if not is_header(header):
+        raise SlurmError(f"squeue printed no header but {header[:80]!r}: an empty answer is no empty queue")
+    for line in lines:
+        row = known.get(line)
+        if row is None:
+            try:
+                row = parse_job(line)
+            except (ValueError, IndexError, InputError):
+                bad.append(line)
+                continue
+        seen[line] = row
+    if bad and not seen:
+        raise SlurmError(f"squeue printed {len(bad)} lines that are no jobs, the first {bad[0][:80]!r}")
+    return seen, bad
+
+
+def counted_pool(pool: Pool | None, jobs: Iterable[Job]) -> Pool | None:
+    """The pool with the watts that jobs hold and Slurm does not count; it counts completing jobs, too."""
+    if pool is None:
+        return None
+    uncounted = max(0, sum(row.watts for row in jobs if row.watts > 0 and row.active) - pool.used)
+    return pool._replace(used=pool.used + uncounted, uncounted=uncounted)
 
 
 def parse_job(line: str) -> Job:

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from wattqueue.errors import InputError
 from wattqueue.formats.json_text import read_json
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import NO_CONSTRAINTS, Details, Job, JobKey, Node, Pool, Power, Snapshot
@@ -34,8 +33,8 @@ from wattqueue.live.slurm.lists import (
     NONE,
     POOL,
     complete_lines,
-    is_header,
-    parse_job,
+    counted_pool,
+    parse_jobs,
     parse_pool,
     parse_stated,
 )
@@ -143,38 +142,20 @@ class Observer:
         for last in (False, False, True):
             jobs, unreadable = self._read_jobs(self._read(JOBS))
             self._licences = self._read(POOL)
-            pool = parse_pool(self._licences)
-            held = sum(row.watts for row in jobs if row.watts > 0 and row.active)  # Slurm counts completing jobs, too
-            uncounted = max(0, held - pool.used) if pool is not None else 0
+            pool = counted_pool(parse_pool(self._licences), jobs)
+            uncounted = pool.uncounted if pool is not None else 0
             if last or uncounted in (0, self._uncounted):
                 break
         self._uncounted = uncounted
-        if pool is not None and uncounted:
-            pool = pool._replace(used=pool.used + uncounted, uncounted=uncounted)
         return jobs, unreadable, pool
 
     def _read_jobs(self, text: str) -> tuple[tuple[Job, ...], tuple[str, ...]]:
-        """Rows and unreadable lines. A list in which no line can be read is an error, not an empty queue."""
-        known, seen, bad = self._jobs, {}, []
-        header, *lines = complete_lines(text, "squeue") or [""]
-        if not is_header(header):
-            raise SlurmError(f"squeue printed no header but {header[:80]!r}: an empty answer is no empty queue")
-        for line in lines:
-            row = known.get(line)
-            if row is None:
-                try:
-                    row = parse_job(line)
-                except (ValueError, IndexError, InputError):
-                    bad.append(line)
-                    continue
-            seen[line] = row
-        self._jobs = seen
+        """Rows and unreadable lines."""
+        self._jobs, bad = parse_jobs(text, self._jobs)
         place = COLUMNS.index("Dependency")
-        waits = ((row.key, line.split("|")[place]) for line, row in seen.items() if not row.eligible)
+        waits = ((row.key, line.split("|")[place]) for line, row in self._jobs.items() if not row.eligible)
         self._waits_for = {key: text for key, text in waits if text not in NONE}
-        if bad and not seen:
-            raise SlurmError(f"squeue printed {len(bad)} lines that are no jobs, the first {bad[0][:80]!r}")
-        return tuple(seen.values()), tuple(bad)
+        return tuple(self._jobs.values()), tuple(bad)
 
     def _read_nodes(self, text: str) -> tuple[Node, ...]:
         """Nodes, each with all of its partitions: sinfo prints one line per partition."""

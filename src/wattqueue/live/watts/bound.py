@@ -32,6 +32,7 @@ from wattqueue.live.cluster import (
     ContinueJob,
     Job,
     JobKey,
+    Pool,
     ReleaseJob,
     SetPool,
     Snapshot,
@@ -41,6 +42,24 @@ from wattqueue.live.cluster import (
 
 ABOVE = "jobs could draw more than the pool and the accepted overshoot"
 """Why a write is refused."""
+
+
+class AcceptedOvershoot(NamedTuple):
+    """Watts by which a site accepts that jobs may exceed the cap: a figure, or a share of the cap in force."""
+
+    watts: float = 0.0
+    share: float = 0.0
+
+    def of(self, cap_w: float) -> float:
+        """Return it in watts; 0 without a cap."""
+        return self.watts + self.share * cap_w if math.isfinite(cap_w) else 0.0
+
+    def __str__(self) -> str:
+        """Return it as a person writes it."""
+        return f"{self.watts:,.0f} W" if self.watts else f"{100.0 * self.share:g} % of the cap"
+
+
+NO_OVERSHOOT = AcceptedOvershoot()
 
 
 class HeldWatts(NamedTuple):
@@ -218,6 +237,14 @@ def watt_bound(
     room_w: float, overshoot_w: float, snapshot: Snapshot, held: Callable[[], dict[JobKey, HeldWatts]], other_w: int
 ) -> WattBound:
     """Return the bound of a round; ``room_w`` are the watts that the cap leaves above what counts without any job."""
-    limit_w = math.floor(room_w + 1e-6) + overshoot_w if math.isfinite(room_w) else math.inf
-    open_w = 0 if snapshot.pool is None else snapshot.pool.open_w
-    return WattBound(limit_w, open_w, snapshot.by_key, held, other_w)
+    return WattBound(limit_w(room_w, overshoot_w), open_w(snapshot.pool), snapshot.by_key, held, other_w)
+
+
+def limit_w(room_w: float, overshoot_w: float) -> float:
+    """Return the watts that jobs may draw together; inf for no bound."""
+    return math.floor(room_w + 1e-6) + overshoot_w if math.isfinite(room_w) else math.inf
+
+
+def open_w(pool: Pool | None) -> int:
+    """Return the licences that are open to jobs; 0 where there is no pool."""
+    return 0 if pool is None else pool.open_w

@@ -13,34 +13,16 @@ Whether a licence is below the maximum at the *start* of a job is another questi
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import QUANTITY, UNITS_W
+from wattqueue.live.watts.bound import NO_OVERSHOOT, AcceptedOvershoot
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.promise import promise_of
 from wattqueue.policy.registry import Policy, part_name
 
 KEY = "telemetry.accepted_overshoot"
-
-
-class AcceptedOvershoot(NamedTuple):
-    """Watts by which a site accepts that jobs may exceed the cap: a figure, or a share of the cap in force."""
-
-    watts: float = 0.0
-    share: float = 0.0
-
-    def of(self, cap_w: float) -> float:
-        """Return it in watts; 0 without a cap."""
-        return self.watts + self.share * cap_w if math.isfinite(cap_w) else 0.0
-
-    def __str__(self) -> str:
-        """Return it as a person writes it."""
-        return f"{self.watts:,.0f} W" if self.watts else f"{100.0 * self.share:g} % of the cap"
-
-
-NONE = AcceptedOvershoot()
 
 
 def parse_overshoot(text: str) -> AcceptedOvershoot:
@@ -49,7 +31,7 @@ def parse_overshoot(text: str) -> AcceptedOvershoot:
     Raises: InputError for a text that is neither watts nor a share.
     """
     if not text.strip():
-        return NONE
+        return NO_OVERSHOOT
     found = QUANTITY.fullmatch(text)
     unit = found[2].lower() if found is not None else ""
     if found is None or unit not in {"%", *UNITS_W}:
@@ -67,12 +49,12 @@ class LoweringConditions(NamedTuple):
     """The control that keeps the cap by limits of nodes; empty for none."""
     promise: str = ""
     """What the ledger promises, where the machine's meter corrects it."""
-    overshoot: AcceptedOvershoot = NONE
+    overshoot: AcceptedOvershoot = NO_OVERSHOOT
 
     @property
     def met(self) -> bool:
         """Whether there is one."""
-        return bool(self.limits or self.promise or self.overshoot != NONE)
+        return bool(self.limits or self.promise or self.overshoot != NO_OVERSHOOT)
 
     def lines(self) -> list[str]:
         """Return a sentence for each condition that is met."""
@@ -81,7 +63,7 @@ class LoweringConditions(NamedTuple):
             found.append(f"while every node of the job has a limit in force that was read back ({self.limits})")
         if self.promise:
             found.append(f"as the row promises: {self.promise}")
-        if self.overshoot != NONE:
+        if self.overshoot != NO_OVERSHOOT:
             found.append(f"so far that jobs may draw {self.overshoot} more than the cap (accepted_overshoot)")
         return found
 
@@ -131,6 +113,6 @@ def licence_rules(policy: Policy, overshoot: AcceptedOvershoot, *, follows: bool
     promise = promise_of(policy)
     met = conditions_of(policy, overshoot, agents=agents)
     power = promise.power
-    if follows and overshoot != NONE:
+    if follows and overshoot != NO_OVERSHOOT:
         power += f"; jobs may draw {overshoot} more than the cap, which the site accepts"
     return LicenceRules(promise.start, power, tuple(met.lines()) if follows else ())
