@@ -40,13 +40,15 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def stays_in_its_folder() -> Iterator[None]:
-    """No test leaves the process in another folder: programs that later tests start would not find this one's."""
+def leaves_the_process_as_it_was() -> Iterator[None]:
+    """No test leaves the process in another folder, where later tests would not find the programs that they start, or
+    with an alarm, which would end any of them."""
     before = Path.cwd()
     yield
-    after = Path.cwd()
+    after, alarm_s = Path.cwd(), signal.setitimer(signal.ITIMER_REAL, 0.0)[0]
     os.chdir(before)
     assert after == before
+    assert alarm_s == 0.0
 
 
 @pytest.fixture

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import signal
+import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -341,9 +344,26 @@ def test_what_passes_all_other_checks_of_its_axis() -> None:
 
 
 def test_a_check_that_ends_in_time_is_not_disturbed() -> None:
-    with within(object(), 30.0):
-        total = sum(range(1_000))
-    assert total == 499_500
+    assert within(object(), 30.0, lambda: sum(range(1_000))) == 499_500
+
+
+@pytest.mark.parametrize("at", [0.02, 0.0])
+def test_an_alarm_that_comes_while_it_is_switched_off_raises_nothing(
+    at: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that stood still for a second gets it there; it would then have one each second for good."""
+    set_timer = signal.setitimer
+
+    def late(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        if seconds == 0.0:
+            signal.raise_signal(signal.SIGALRM)
+        return set_timer(which, seconds, interval)
+
+    monkeypatch.setattr(signal, "setitimer", late)
+    with pytest.raises(PolicyError, match="has not ended") if at else nullcontext():
+        within(object(), at or 30.0, lambda: time.sleep(at and 30.0))
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
 
 
 def test_sizes_are_drawn_by_seed_and_a_draw_can_be_repeated() -> None:

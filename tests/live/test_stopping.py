@@ -94,6 +94,10 @@ def test_a_lock_is_given_up_whatever_the_number_of_its_descriptor(tmp_path: Path
         assert first.lease is not None
         with pytest.raises(InputError):
             second.claim()
+        another = os.dup(kept)  # has the number of the lock that the second one did not get
+        second.release()
+        os.fstat(another)
+        os.close(another)
         first.release()
         second.claim()
         second.release()

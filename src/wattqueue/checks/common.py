@@ -8,10 +8,10 @@ from __future__ import annotations
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, NoReturn
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Prediction
 
+T = TypeVar("T")
 Make = Callable[[], Any]
 """Makes a new part; a class without required arguments is one."""
 Check = Callable[[Make, Jobs, Machine], None]
@@ -97,25 +98,31 @@ class _OutOfTime(BaseException):
     """Raised by the alarm. Not an Exception, which parts may catch for good reasons."""
 
 
-@contextmanager
-def within(part: object, seconds: float) -> Iterator[None]:
-    """Bound what happens inside to so many seconds.
+def within(part: object, seconds: float, function: Callable[[], T]) -> T:
+    """Call a function, bounded to so many seconds; return its result.
 
-    Signals are for main threads: on another one nothing is bounded.
+    Signals are for main threads: on another one nothing is bounded. The alarm raises nothing once the function has
+    returned: an exception while the alarm is being switched off would leave it on, and every second one in whatever
+    runs by then.
 
-    Raises: PolicyError once the time is over.
+    Raises: PolicyError once the time is over, with the part's class as its place.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+        return function()
 
-    def stop(_number: int, _frame: object) -> None:
-        raise _OutOfTime
+    def call() -> T:
+        return function()
+
+    def stop(_number: int, frame: FrameType | None) -> None:
+        while frame is not None and frame.f_code is not call.__code__:
+            frame = frame.f_back
+        if frame is not None:
+            raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
     try:
-        yield
+        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
+        return call()
     except _OutOfTime:
         fail(part, f"has not ended after {seconds:g} s", "return from every call, and let jobs end")
     finally:
@@ -127,8 +134,7 @@ def bounded(check: Check) -> Check:
     """Return a check that fails after ``LONGEST_S``."""
 
     def run(make: Make, jobs: Jobs, machine: Machine) -> None:
-        with within(make(), LONGEST_S):
-            check(make, jobs, machine)
+        within(make(), LONGEST_S, lambda: check(make, jobs, machine))
 
     run.__doc__ = check.__doc__
     return run

@@ -262,10 +262,23 @@ def test_what_is_wrong_in_the_guards_file_is_named(text: str, named: str, tmp_pa
         read_settings(path)
 
 
-def test_the_command_says_what_is_wrong_and_ends(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "wattqueue.live.guard", "-c", str(tmp_path / "missing.toml")]
+PLACES = {
+    "no file": ("", "cannot be read"),
+    "a run folder in a file": (PLAIN.replace('"."', '"guard.toml/run"'), "the run folder cannot be used: Not a dir"),
+    "a socket in no folder": (PLAIN.replace('"s"', '"missing/s"'), "nothing can listen here: No such file"),
+    "a path that is too long": (PLAIN.replace('"s"', f'"{"s" * 108}"'), "nothing can listen here: AF_UNIX path too"),
+}
+
+
+@pytest.mark.parametrize(("text", "named"), PLACES.values(), ids=PLACES)
+def test_the_command_says_what_is_wrong_and_ends(text: str, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "guard.toml"
+    if text:
+        path.write_text(f"{text}[node_w]\n")
+    argv = [sys.executable, "-m", "wattqueue.live.guard", "-c", str(path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, "cannot be read" in done.stderr) == (1, True)
+    assert done.returncode == 1
+    assert named in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -71,6 +71,7 @@ class RunDir:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(self._lock)
+            self._lock = -1  # a later release would close what has its number by then
             raise InputError("another controller is running", where=self.folder, hint="stop it first") from error
         except OSError as error:
             raise InputError(f"the run folder cannot be used: {error.strerror}", where=self.folder) from error

@@ -29,8 +29,11 @@ def guard_of(settings: GuardSettings) -> WriteGuard:
         line = given["pool_line"] or ReconfigurePool.line
         pool = ReconfigurePool(Path(given["pool_file"]), line)
     frequencies = Frequencies(Path(given["frequency_dir"]) if given["frequency_dir"] else None)
-    settings.run_dir.mkdir(parents=True, exist_ok=True)
-    settings.run_dir.chmod(0o711)  # Slurm's account opens the heartbeat by its name, nobody lists the rest
+    try:
+        settings.run_dir.mkdir(parents=True, exist_ok=True)
+        settings.run_dir.chmod(0o711)  # Slurm's account opens the heartbeat by its name, nobody lists the rest
+    except OSError as error:
+        raise InputError(f"the run folder cannot be used: {error.strerror}", where=settings.run_dir) from error
     return WriteGuard(
         settings, slurm, SlurmWriter(slurm, pool, frequencies), AuditFile(settings.run_dir / "audit.jsonl")
     )

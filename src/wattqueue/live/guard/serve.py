@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import OutputError
+from wattqueue.errors import InputError, OutputError
 from wattqueue.live.apply import LEFT_OUT, Applier, WriteResult
 from wattqueue.live.cluster import POOL as POOL_NAME
 from wattqueue.live.cluster import ClusterError, Details, Job, JobKey, ReleaseJob, SetPool, Snapshot, Write
@@ -285,13 +285,19 @@ def peer_uid(channel: socket.socket) -> int:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a socket that listens at a path; what a guard that was killed left there is removed."""
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
+    """Return a socket that listens at a path; what a guard that was killed left there is removed.
+
+    Raises: InputError where nothing can listen there, as in a folder that does not exist.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    listener.bind(str(path))
-    path.chmod(0o666)  # who may speak is decided by the account at the other end
-    listener.listen(4)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(0o666)  # who may speak is decided by the account at the other end
+        listener.listen(4)
+    except OSError as error:  # one of a long path has no number
+        listener.close()
+        raise InputError(f"nothing can listen here: {error.strerror or error}", where=path) from error
     return listener
 
 
