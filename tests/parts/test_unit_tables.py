@@ -83,6 +83,17 @@ def test_ranks() -> None:
         Benchmark(table=TABLE, app="sparseLU").rank(3, MACHINE, prediction)
 
 
+@pytest.mark.parametrize("estimator", ["maximum", "history-mean", "last-job"])
+def test_a_placement_without_factors_is_refused_and_not_ignored(estimator: str) -> None:
+    policy = load_policy("easy", estimator=estimator, placement="least-watts")
+    with pytest.raises(PolicyError, match="placement least-watts has nothing to rank units by") as caught:
+        simulate(JOBS, MACHINE, policy)
+    assert caught.value.hint is not None
+    assert "unit-watts" in caught.value.hint
+    by_number = simulate(JOBS, MACHINE, load_policy("easy", estimator=estimator))
+    assert by_number.schedule.ran.all()
+
+
 @pytest.mark.parametrize(
     ("units", "what"),
     [(["0", "2"], "unit 1 of 3 is missing"), (["a", "b"], "no number"), (["0", "socket0"], "no number of its own")],
@@ -119,6 +130,10 @@ def test_rows_of_paper_2_with_a_table_from_a_file(name: str, tmp_path: Path) -> 
     run = simulate(JOBS, MACHINE, load_policy(name, **more), cap=Cap.constant(230.0), actual=actual)
     assert run.schedule.ran.all()
     assert run.notes.get(NO_FACTORS, 0) == (0 if name == "slurm-extended" else 1)
+    if name == "slurm-peva":
+        with pytest.raises(PolicyError, match="placement benchmark has nothing to rank units by"):
+            simulate(JOBS, MACHINE, load_policy(name), cap=Cap.constant(230.0), actual=actual)
+        return
     without = simulate(JOBS, MACHINE, load_policy(name), cap=Cap.constant(230.0), actual=actual)
     assert np.unique(without.schedule.predicted_w / JOBS.nodes).tolist() == [115.0]
     assert without.notes.get(NO_FACTORS, 0) == (0 if name == "slurm-extended" else 4)

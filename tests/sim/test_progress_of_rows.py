@@ -15,7 +15,9 @@ from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap
+from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.estimator.ear import Ear
+from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import published_rows
@@ -28,6 +30,7 @@ LEDGERS: list[Any] = [
     "in-flight", {"part": "in-flight", "deviations": 5.0}, "ramped", KeepsFree(400.0), KeepsFree(1e5),
 ]  # fmt: skip
 ROWS = list(published_rows())
+TABLE = UnitTable.of_watts(["cholesky"], [str(unit) for unit in range(10)], np.linspace(60.0, 80.0, 10)[np.newaxis])
 KNOWN = ["unknown", *Ear().profiles.apps[:2]]
 """Applications of rows whose estimator looks them up."""
 
@@ -35,7 +38,10 @@ KNOWN = ["unknown", *Ear().profiles.apps[:2]]
 def policy_of(name: str, rng: np.random.Generator) -> Policy:
     """A row with its own ledger or another one that it can be combined with."""
     ledger = LEDGERS[rng.integers(len(LEDGERS))]
-    return load_policy(name, ledger=ledger) if ledger is not None else load_policy(name)
+    more: dict[str, Any] = {} if ledger is None else {"ledger": ledger}
+    if published_rows()[name]["placement"] == "benchmark":  # refused without a table
+        more["placement"] = Benchmark(table=TABLE)
+    return load_policy(name, **more)
 
 
 def world(name: str, seed: int) -> Simulation:

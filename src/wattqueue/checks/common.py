@@ -9,7 +9,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -69,7 +69,7 @@ def expect_small(part: object, n: int) -> None:
         fail(part, f"its state takes {size:,} bytes after {n} jobs", f"keep it below {allowed:,}")
 
 
-def sample_prediction(jobs: Jobs, machine: Machine) -> Prediction:
+def sample_prediction(jobs: Jobs | KnownJobs, machine: Machine) -> Prediction:
     """Return generated watts and times by option: lower clocks draw less and take longer, by other factors per job.
 
     It depends on the number of jobs only, so that a perturbed workload has the same prediction: otherwise a decision
@@ -81,6 +81,12 @@ def sample_prediction(jobs: Jobs, machine: Machine) -> Prediction:
     power = idle + rng.uniform(100.0, 1_200.0, (n, 1)) * machine.option_dynamic_factor
     time = np.ones((n, options)) * machine.option_time_factor * rng.uniform(0.9, 1.2, (n, 1))
     return Prediction(power * rng.uniform(0.95, 1.05, (n, options)), time)
+
+
+def by_unit(prediction: Prediction, apps: int, machine: Machine) -> Prediction:
+    """Return the prediction with generated watts by application and unit, which a placement may rank by."""
+    rng = np.random.default_rng(3)
+    return replace(prediction, unit_factor=rng.uniform(0.9, 1.1, (apps, machine.units)))
 
 
 def no_jobs(jobs: Jobs) -> Jobs:

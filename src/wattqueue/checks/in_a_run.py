@@ -15,22 +15,24 @@ Both skip parts that declare ``knows_future = True``. Every run is bounded (``pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from wattqueue.checks.common import Check, Make, expect_small, fail, no_jobs, sample_prediction
+from wattqueue.checks.common import Check, Make, by_unit, expect_small, fail, no_jobs, sample_prediction
 from wattqueue.checks.perturb import change_later, lengthen
 from wattqueue.checks.probe import METHOD, EnoughError, Probe, Record, result_of
 from wattqueue.checks.work import expect_done, expect_nobody_passed
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Asked, Prediction
 from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.policy.capabilities import EVENT_BITS, GREEDY, resolve
 from wattqueue.policy.interfaces import method_of, stated
@@ -217,7 +219,9 @@ def expect_same_until(axis: str, make: Make, jobs: Jobs, machine: Machine) -> No
 
 
 def policy_with(axis: str, part: Any) -> Policy:
-    """Return EASY with the generated prediction, and one part replaced."""
+    """Return EASY with the generated prediction, and one part replaced; a placement has units that differ."""
+    if axis == "placement":
+        return replace(easy(), estimator=Ready(units_differ=True), placement=part)
     return replace(easy(), controls=(part,)) if axis == "controls" else replace(easy(), **{axis: part})
 
 
@@ -274,6 +278,13 @@ def call_idle(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
 class Ready:
     """An estimator that returns the generated prediction; it depends on the number of jobs only."""
 
-    asked = "once"
+    asked: Asked = "once"
     machine_figures = False
-    predict: Callable[..., Any] = staticmethod(sample_prediction)
+
+    def __init__(self, *, units_differ: bool = False) -> None:
+        self.units_differ = units_differ
+
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
+        """Return the prediction, with watts by application and unit where units differ."""
+        found = sample_prediction(jobs, machine)
+        return by_unit(found, len(jobs.app.names), machine) if self.units_differ else found

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from wattqueue.checks.common import (
     Check,
     Make,
+    by_unit,
     contents,
     copied,
     expect_small,
@@ -142,7 +143,7 @@ def call_placement(part: Any, _jobs: Jobs, machine: Machine, prediction: Predict
 
     Raises: PolicyError for another shape, or NaN.
     """
-    rank = part.rank(APPS, machine, prediction)
+    rank = part.rank(APPS, machine, by_unit(prediction, APPS, machine))
     if rank is None:
         return ()
     if rank.shape != (APPS, machine.units) or np.isnan(rank).any():

@@ -307,7 +307,8 @@ class Placement(Protocol):
     def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
         """Return a rank of every unit for each application, low first. Shape (apps, units).
 
-        Free units are taken by (rank, number). None means by number alone, which needs no table.
+        Free units are taken by (rank, number). None means that there is nothing to rank by: a policy is then refused,
+        unless its placement states ``by_number``.
         """
         ...
 

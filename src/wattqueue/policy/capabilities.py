@@ -350,9 +350,17 @@ def require_carried_out(
     An error is better than a run that silently ignores the choice. ``apps`` is the number of applications that jobs
     name; ``prediction`` may be of no job, where none is known yet.
 
+    A placement without what it ranks by would take units by number in silence, so it is refused, too.
+
     Raises: PolicyError naming the policy.
     """
     ranked = policy.placement.rank(apps, machine, prediction) is not None
+    if not ranked and not stated(policy.placement, "by_number", False):
+        raise PolicyError(
+            f"placement {part_name(type(policy.placement))} has nothing to rank units by",
+            where=policy.name,
+            hint='use an estimator with factors by unit (unit-watts), give the placement its table, or use "lowest"',
+        )
     oracles = [f"{axis} {part_name(type(part))}" for axis, part in parts_of(policy) if is_oracle(part)]
     lacking = (
         (bool(oracles) and not driver.future, f"an oracle ({', '.join(oracles)})", "use a part that knows the present"),

@@ -14,7 +14,7 @@ from wattqueue.parts.unit_tables import factors_on, rows_of
 class Benchmark:
     """Rank units by the watts of one benchmark, the same for every application.
 
-    ``app`` names its row in the table. Without a table the lowest numbers are taken.
+    ``app`` names its row in the table. A policy without a table is refused.
 
     Reference: paper 2, section 3 (SLURM+PEVA).
     """
