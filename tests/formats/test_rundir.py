@@ -167,6 +167,14 @@ def test_read_back(tmp_path: Path) -> None:
     assert metrics(again.jobs, again.schedule, again.power, again.machine, again.cap, rows_unusable=1) == record.metrics
 
 
+def test_names_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
+    record, names = example(), ["007", "1e3", "007", "1e3"]
+    record = replace(record, jobs=replace(record.jobs, job_id=np.array(names, object), user=Labels.of(names)))
+    write_run(tmp_path, record)
+    again = read_run(tmp_path).jobs
+    assert again.job_id.tolist() == again.user.values().tolist() == names
+
+
 @pytest.mark.parametrize(("text", "holds"), [("900 W", True), ("much", False), ("900 W: 7", False)])
 def test_a_margin_stands_in_the_reason(tmp_path: Path, text: str, holds: bool) -> None:
     record = example()

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.test_applications_live import HIGH, LOW, table
 from tests.live.test_node_limits import MOST_W, NODES, Cluster, Node
 from wattqueue.formats.ear.files import write_coefficients_csv
 from wattqueue.live.agents import AgentState
+from wattqueue.live.assemble import assemble
+from wattqueue.live.config import load_config
 from wattqueue.live.features.agent_controls import AppSources, load_live_policy
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.job_counters import LINE_BYTES, JobCounters
@@ -81,6 +85,35 @@ class Checked:
         return node
 
 
+BROKER = """
+[telemetry.broker]
+host = "localhost"
+user = "controller"
+password_file = "password"
+"""
+
+
+@pytest.mark.parametrize("broker", ["", BROKER], ids=["no agents", "agents"])
+def test_a_site_without_agents_is_told_that_no_application_is_checked(broker: str, tmp_path: Path) -> None:
+    write_coefficients_csv(tmp_path / "ear.csv", {"p1": table()})
+    (tmp_path / "row.toml").write_text(ROW.format(estimator="ear"))
+    (tmp_path / "password").write_text("secret")
+    (tmp_path / "password").chmod(0o600)
+    part = f'name = "p1"\nnodes = {len(NODES)}\nfrequencies_hz = [{HIGH}, {LOW}]\nidle_w = 100.0\nmax_w = {MOST_W}\n'
+    (tmp_path / "machine.toml").write_text(f'name = "four"\n[[partitions]]\n{part}')
+    applications = f'[applications]\ndatabase = "{tmp_path}/apps.db"\ncoefficients = "ear.csv"\n'
+    (tmp_path / "live.toml").write_text(
+        f'machine = "machine.toml"\ncap = "none"\npolicy = "row.toml:checked"\n{applications}{broker}'
+    )
+    controller = assemble(load_config(tmp_path / "live.toml"), FakeSlurm({"p1": NODES}, 4000), lambda: 1e6)
+    controller.telemetry.close()
+    controller.run_dir.release()
+    found = [text for text in controller.standing if "app-check" in text]
+    assert found == ([] if broker else [
+        "app-check is left out: no agents are configured that could read counters ([telemetry.broker])"
+    ])  # fmt: skip
+
+
 def test_a_misnamed_job_is_found_recorded_and_its_frequency_corrected(tmp_path: Path) -> None:
     """Two jobs name lu; one shows the metrics of ep, at which twice the speed is worth its watts or is not."""
     here = Checked(tmp_path)
@@ -113,7 +146,7 @@ def test_nodes_without_counters_are_said(tmp_path: Path) -> None:
 
 
 def test_a_policy_whose_check_has_nothing_to_work_with_goes_on_without_it(tmp_path: Path) -> None:
-    (tmp_path / "row.toml").write_text(ROW.format(estimator="maximum"))
+    (tmp_path / "row.toml").write_text(ROW.format(estimator="ear"))
     name = f"{tmp_path}/row.toml:checked"
     policy, (line,) = load_live_policy(name)
     assert policy.controls == ()

@@ -141,8 +141,9 @@ def test_frequencies_are_files_and_stand_in_the_snapshot(tmp_path: Path) -> None
     (tmp_path / "notes").write_text("no number")
     assert (tmp_path / "7").read_text() == "2100000\n"
     assert cluster.observe().frequencies == {"7": 2_100_000}
-    cluster.apply(SetJobFrequency("7", "", "", 0))
-    assert cluster.observe().frequencies == {}
+    for _ in range(2):  # its epilogue may have removed the file meanwhile
+        cluster.apply(SetJobFrequency("7", "", "", 0))
+        assert cluster.observe().frequencies == {}
 
 
 def test_frequencies_that_cannot_be_read_are_a_problem_and_the_round_goes_on(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from wattqueue.parts.actions import SetDomainCaps
 from wattqueue.policy.actions import NO_OPTION
+from wattqueue.policy.consented import limits_effect
 from wattqueue.policy.domain_limits import BELOW_RANGE, OUT_OF_REACH, DomainLimits
 
 # The first two can be set, the last cannot.
@@ -30,6 +34,23 @@ def test_limits_that_are_set(domains: tuple[int, ...], caps_w: tuple[float, ...]
     after, changed, refused = LIMITS.with_caps(SetDomainCaps(np.array(domains, np.int64), np.array(caps_w)))
     assert (changed, refused) == (new, "")
     assert after.cap_w.tolist() == [new.get(k, LIMITS.cap_w[k]) for k in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("domains", "caps_w"),
+    [
+        ((0.0,), (60.0,)),
+        ((True,), (60.0,)),
+        ((0, 1), (60.0,)),
+        ((0,), (60.0, 70.0)),
+        ((), ()),
+        ((-1,), (60.0,)),
+        ((3,), (60.0,)),
+    ],
+)
+def test_limits_that_a_driver_refuses_have_no_effect(domains: tuple[Any, ...], caps_w: tuple[float, ...]) -> None:
+    view: Any = SimpleNamespace(machine=SimpleNamespace(domains=3))
+    assert limits_effect(view, SetDomainCaps(domains, caps_w), LIMITS.cap_w) is None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,17 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
 from wattqueue.model.metrics import cap_figures, span
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StartJob, StopNode, WakeNode
+from wattqueue.parts.actions import (
+    Action,
+    Requeue,
+    Resume,
+    SetDomainCaps,
+    SetFrequency,
+    StartJob,
+    StopNode,
+    Suspend,
+    WakeNode,
+)
 from wattqueue.parts.estimator.oracle_max import OracleMax
 from wattqueue.policy.actions import NO_POWER, WRONG_STATE
 from wattqueue.policy.policy import load_policy
@@ -176,6 +186,24 @@ def test_a_limit_reaches_a_job_that_a_control_has_just_started() -> None:
     assert run.power.jobs_w.tolist()[0] == 25.0
     assert run.schedule.end_s.tolist() == [20.0]  # a quarter of the watts at half the speed
     assert run.schedule.energy_j.tolist() == [500.0]
+
+
+@pytest.mark.parametrize("limited", [20.0, 5.0])
+def test_a_job_that_is_resumed_runs_at_the_speed_of_the_limits_by_then(limited: float) -> None:
+    """Half speed from its resumption on; before its suspension, too, where the limit is as old as that."""
+    control = At({limited: [SetDomainCaps((0,), (25.0,))], 10.0: [Suspend("1")], 30.0: [Resume("1")]})
+    run = replay([(0.0, 1, 40.0, 100.0)], plain_machine(1, 0.0, 100.0), 1e3, control)
+    assert control.refused == []
+    assert run.schedule.end_s.tolist() == [90.0 if limited == 20.0 else 95.0]
+
+
+def test_a_limit_that_is_lifted_while_a_job_is_suspended_slows_it_no_more() -> None:
+    control = At({
+        5.0: [SetDomainCaps((0,), (25.0,))], 10.0: [Suspend("1")], 20.0: [SetDomainCaps((0,), (np.inf,))],
+        30.0: [Resume("1")],
+    })  # fmt: skip
+    run = replay([(0.0, 1, 40.0, 100.0)], plain_machine(1, 0.0, 100.0), 1e3, control)
+    assert run.schedule.end_s.tolist() == [62.5]
 
 
 def test_a_limit_never_raises_watts() -> None:

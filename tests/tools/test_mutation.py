@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tools.mutation.__main__ import ROOT, excluded, find
-from tools.mutation.places import PACKAGES, Place, draw, places_of
+from tools.mutation.places import COMPILER, PACKAGES, Place, draw, places_of
 from tools.mutation.tests_of import Recorded, RelevantTests, without_parameters
 
 
@@ -131,6 +131,18 @@ def test_an_excluded_place_makes_room_for_the_next() -> None:
     assert len(again) == 4
     assert drawn[0] not in again
     assert again[1:] == drawn[1:]
+
+
+def test_what_only_compiling_runs_is_left_out() -> None:
+    """Each of the files exists, and is not loaded where kernels are plain Python."""
+    code = "import sys, wattqueue.sim.engine; print(*(name.replace('.', '/') + '.py' for name in sys.modules))"
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert "kernels/_numba/python.py" in done.stdout
+    for name in COMPILER:
+        assert (ROOT / "src/wattqueue" / name).is_file()
+        assert name not in done.stdout
+    assert not any(place.file.endswith(COMPILER) for place in draw(ROOT, 3_000, 1, packages=["kernels"]))
 
 
 def test_every_excluded_mutation_exists_and_has_a_reason() -> None:

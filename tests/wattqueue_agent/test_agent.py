@@ -469,6 +469,12 @@ def test_a_gpu_that_reads_no_watts_has_no_reading(tmp_path: Path, usage_mw: floa
     assert state.metered == ("gpu-1",)
 
 
+def test_a_gpu_that_sleeps_reads_less_than_a_watt(tmp_path: Path) -> None:
+    library = Library()
+    library.usage_mw = 400.0
+    assert agent_of_gpu(library, tmp_path).step(NOW_S, 0.0).power_w == {"gpu-1": 0.4}
+
+
 def test_no_driver_means_no_gpu() -> None:
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("there is an NVIDIA driver here")

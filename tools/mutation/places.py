@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 from tools.packages import folders_named
 
+COMPILER = tuple(f"kernels/_numba/{name}.py" for name in ("fast", "inner", "intrinsics", "plain", "references"))
+"""Ends of the names of files that only compiling runs: mutations are tried with kernels as plain Python."""
 COMPARISONS = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
@@ -116,7 +118,8 @@ def draw(
 def _all_places(root: Path, package: str) -> tuple[Place, ...]:
     """Return the places of a package, file by file."""
     files = sorted(file for folder in folders_named(package, root) for file in folder.rglob("*.py"))
-    return tuple(place for file in files for place in places_of(root, file.relative_to(root).as_posix()))
+    names = [file.relative_to(root).as_posix() for file in files]
+    return tuple(place for name in names if not name.endswith(COMPILER) for place in places_of(root, name))
 
 
 class _Finder(ast.NodeVisitor):

@@ -21,7 +21,7 @@ MOST_WHOLE = 2**63 - 1
 
 def within(bound: Bound) -> Any:
     """Return pydantic's form of a limit of ``model.bounds``."""
-    return Field(ge=bound.low, le=bound.high, allow_inf_nan=False)
+    return Field(ge=bound.low, le=bound.high)
 
 
 Units = Annotated[int, Field(ge=1, le=int(bounds.UNITS.high))]
@@ -38,17 +38,17 @@ Instant = Annotated[float, within(bounds.TIME_S)]
 """Seconds since the epoch."""
 Watts = Annotated[float, within(bounds.UNIT_W)]
 """Watts of one node or unit."""
-Kilowatts = Annotated[float, Field(ge=0, le=MOST_KW, allow_inf_nan=False)]
+Kilowatts = Annotated[float, Field(ge=0, le=MOST_KW)]
 """Kilowatts of a cluster or a site."""
-Setting = Annotated[float, Field(ge=0, le=bounds.FREQUENCY_HZ.high, allow_inf_nan=False)]
+Setting = Annotated[float, Field(ge=0, le=bounds.FREQUENCY_HZ.high)]
 """Watts or hertz of a limit: a negative figure among others would make their sum look smaller than it is."""
-Counted = Annotated[float, Field(ge=0, le=1e24, allow_inf_nan=False)]
+Counted = Annotated[float, Field(ge=0, le=1e24)]
 """Events of a node's counters since its agent started: all cycles of a large node in a thousand years."""
-Number = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=-1e15, le=1e15)]
 """A figure whose meaning only a later reader knows; float64 tells whole numbers of this size apart."""
 WholeNumber = Annotated[int, Field(ge=-(10**15), le=10**15)]
 """The same as a whole number."""
-Money = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Money = Annotated[float, Field(ge=0, le=1e9)]
 """An amount, or a rate for an hour, a kilowatt or a megawatt-hour."""
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 """A share or a probability."""
