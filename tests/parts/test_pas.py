@@ -20,6 +20,7 @@ from wattqueue.sim.engine import Run, simulate
 
 HZ = (2.0e9, 1.5e9, 1.0e9)
 """With alpha 2 and no idle watts, 100 W become 56.25 W and 25 W; time is 1, 4/3 and 2."""
+TRANSITIONS: dict[str, Any] = {"idle_w": 40.0, "shutdown_s": 10.0, "shutdown_w": 40.0, "boot_s": 20.0, "boot_w": 60.0}
 
 
 def machine(**figures: Any) -> Machine:
@@ -85,19 +86,61 @@ def test_an_empty_window_is_refused(low: list[float], high: list[float], row: in
 
 def test_idle_nodes_give_their_watts_to_a_waiting_job() -> None:
     """40 W idle, 100 W busy: with four nodes on, two busy ones leave 300 - 2 x 60 - 4 x 40 = 20 W."""
-    transitions = {"idle_w": 40.0, "shutdown_s": 10.0, "shutdown_w": 40.0, "boot_s": 20.0, "boot_w": 60.0}
     jobs = jobs_of([2, 1])
-    kept = simulate(jobs, machine(**transitions), load_policy("pas", controls=[]), cap=Cap.constant(300.0))
+    kept = simulate(jobs, machine(**TRANSITIONS), load_policy("pas", controls=[]), cap=Cap.constant(300.0))
     assert kept.schedule.start_s.tolist() == [0.0, 100.0]
-    done = run(jobs, "pas", 300.0, **transitions)
+    done = run(jobs, "pas", 300.0, **TRANSITIONS)
     # The node that the second job does not need is off after 10 s, and 60 W are free then.
     assert done.schedule.start_s.tolist() == [0.0, 11.0]
 
 
+PAIR = Machine("pair", (Partition("a", 2, max_w=100.0, **TRANSITIONS), Partition("b", 4, max_w=90.0, **TRANSITIONS)))
+
+
+def on_pair(jobs: Jobs, cap_w: float, order: str = "fcfs") -> Run:
+    return simulate(jobs, PAIR, load_policy("pas", order=order), cap=Cap.constant(cap_w))
+
+
+def test_idle_nodes_of_every_partition_give_their_watts() -> None:
+    """240 W idle and 60 W for each busy node of a: 340 W lack 20 W, and a has no idle node to spare."""
+    done = on_pair(jobs_of([2], partition=["a"]), 340.0)
+    assert done.schedule.start_s.tolist() == [10.0]
+    assert done.power.other_w.min() == 120.0  # one of b's four nodes is off
+
+
+def test_a_job_that_may_run_elsewhere_starts_where_idle_nodes_make_room() -> None:
+    """Partition a is full; in b the third job lacks 10 W, which one of b's idle nodes gives."""
+    jobs = Jobs.build([0.0, 1.0], [2, 1], [500.0, 100.0])
+    done = on_pair(jobs, 240.0 + 120.0 + 40.0, order="all-partitions")
+    assert done.schedule.start_s.tolist() == [0.0, 11.0]
+    assert done.schedule.unit_low.tolist()[1] >= 2
+
+
+def test_a_partition_whose_first_job_waits_for_nodes_keeps_its_idle_nodes() -> None:
+    """The second job waits for both nodes of a; the third takes b whole and lacks 30 W, which a's idle node would give.
+
+    Behind it nobody waits in a: then that node is switched off.
+    """
+    jobs = Jobs.build([0.0, 1.0, 2.0], [1, 2, 4], [200.0, 50.0, 50.0], partition=["a", "a", "b"])
+    assert on_pair(jobs, 240.0 + 60.0 + 170.0).schedule.start_s.tolist() == [0.0, 200.0, 250.0]
+    alone = on_pair(jobs.take(np.array([0, 2])), 240.0 + 60.0 + 170.0)
+    assert alone.schedule.start_s.tolist() == [0.0, 12.0]
+
+
+@pytest.mark.parametrize(("cap_w", "runs"), [(219.0, False), (220.0, True)])
+def test_a_job_that_fits_beside_nodes_that_are_off_is_not_rejected(cap_w: float, runs: bool) -> None:
+    """Two nodes of a draw 200 W, and one of b that is off 5 W; with all nodes idle the machine alone draws 240 W."""
+    figures = {**TRANSITIONS, "off_w": 5.0}
+    pair = Machine("pair", (Partition("a", 2, max_w=100.0, **figures), Partition("b", 4, max_w=90.0, **figures)))
+    done = simulate(jobs_of([2], partition=["a"]), pair, load_policy("pas"), cap=Cap.constant(cap_w))
+    assert done.schedule.ran.tolist() == [runs]
+    kept = simulate(jobs_of([2], partition=["a"]), pair, load_policy("pas", controls=[]), cap=Cap.constant(cap_w))
+    assert not kept.schedule.ran.any()
+
+
 def test_nodes_are_woken_for_a_job_that_needs_them() -> None:
-    transitions = {"idle_w": 40.0, "shutdown_s": 10.0, "shutdown_w": 40.0, "boot_s": 20.0, "boot_w": 60.0}
     jobs = jobs_of([2, 1, 4], **windows([np.nan, np.nan, 1e9], [np.nan, np.nan, 2e9]))
-    done = run(jobs, "pas", 300.0, **transitions)
+    done = run(jobs, "pas", 300.0, **TRANSITIONS)
     # One node is off from 10 s on. The boot takes 60 W, which are there when the first job has ended, and 20 s.
     assert done.schedule.start_s.tolist() == [0.0, 11.0, 120.0]
     assert done.schedule.option.tolist() == [0, 0, 1]

@@ -101,6 +101,8 @@ class Capabilities:
     """Whether the estimator predicts the machine's own maxima, which alone may reject a job (rule 4)."""
     controls: tuple[Control, ...]
     """In the order of the policy."""
+    switches_off: bool
+    """Whether a control switches idle nodes off for a waiting job that lacks their watts."""
     by_target: bool
     """Whether the frequency part's windows mean: the first option, but the last one during a load target."""
     looks_ahead: int
@@ -206,8 +208,7 @@ def resolve(policy: Policy) -> Capabilities:
         measured=measured,
         corrects=measured if stated(ledger, "corrects_by_samples", False) else None,
         metered=ledger if stated(ledger, "metered", False) else None,
-        reads_sensors=measured is not None
-        or any(stated(control, "reads_sensors", False) for control in policy.controls),
+        reads_sensors=measured is not None or some_control(policy, "reads_sensors"),
         margin_w=None if method_of(type(ledger), "margin_w") is NoMargin.margin_w else ledger.margin_w,
         plans=None if correction == codes.PLAN_IS_LIMIT else runtime,
         plans_online=None if runtime.asked == "once" else runtime,
@@ -216,6 +217,7 @@ def resolve(policy: Policy) -> Capabilities:
         remember=method_of(estimator, "remember"),
         machine_figures=bool(stated(estimator, "machine_figures", False)),
         controls=tuple(policy.controls),
+        switches_off=some_control(policy, "switches_off"),
         by_target=bool(stated(policy.frequency, "by_target", False)),
         looks_ahead=int(stated(backfill, "looks_ahead", 0)),
         ramped=bool(stated(ledger, "ramped", False)),
@@ -288,6 +290,11 @@ def require_complete(policy: Policy) -> None:
                 where=policy.name,
                 hint="nothing that a policy file can name provides it: leave the part out",
             )
+
+
+def some_control(policy: Policy, attribute: str) -> bool:
+    """Return whether a control states this of itself."""
+    return any(stated(control, attribute, False) for control in policy.controls)
 
 
 def require_one_that_parks(policy: Policy) -> None:

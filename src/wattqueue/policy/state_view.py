@@ -102,6 +102,14 @@ class StateView:
         return out[: list_queue(self._own, out)]
 
     @property
+    def heads(self) -> Ints:
+        """Return the first queued entry of each partition that has one, in queue order. Shape (P,) at most."""
+        queue = self.queue
+        partition = np.searchsorted(self._own.entries.start, queue, side="right")
+        heads: Ints = queue[np.sort(np.unique(partition, return_index=True)[1])]
+        return heads
+
+    @property
     def running(self) -> Ints:
         """Return the rows of running jobs by expected end. Shape (r,)."""
         listing = self._running

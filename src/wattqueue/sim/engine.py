@@ -207,7 +207,9 @@ class Simulation:
             stores_work=needs.views,
         )  # fmt: skip
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
-        reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
+        reject = rejections(
+            jobs, view, cap, machine, machine_figures=needs.machine_figures, switches_off=needs.switches_off
+        )
         reading = sensor_reading(needs) if needs.reads_sensors else None
         if reading is not None:
             view = with_sensors(view, machine, needs.measured, needs.corrects)

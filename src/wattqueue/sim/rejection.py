@@ -14,22 +14,28 @@ from wattqueue.kernels import codes
 from wattqueue.kernels.actions import least_nets, least_of_jobs
 from wattqueue.kernels.state import KernelView, Log
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
-from wattqueue.policy.build import unit_uw
+from wattqueue.policy.build import idle_uw, unit_uw
 
 
-def rejections(jobs: Jobs, view: KernelView, cap: Cap, *, machine_figures: bool) -> NDArray[np.int8]:
+def rejections(
+    jobs: Jobs, view: KernelView, cap: Cap, machine: Machine, *, machine_figures: bool, switches_off: bool
+) -> NDArray[np.int8]:
     """Return a Reason for each job. Shape (n,).
 
     The least watts of a job are the machine's own: its idle share, which the ledger never goes below, or,
-    where the estimator takes the machine's stated maxima, those. A learned prediction never rejects.
+    where the estimator takes the machine's stated maxima, those. A learned prediction never rejects. ``switches_off``:
+    the policy switches idle nodes off, so that all other nodes may be.
     """
     reason = np.zeros(len(jobs), np.int8)
     reason[(view.entries.of_job < 0).all(axis=1)] = Reason.TOO_WIDE
     if not cap.limited:
         return reason
-    least = least_net_uw(view, machine_figures=machine_figures) + view.now.base_uw
+    gain = gain_uw(machine) if switches_off else np.zeros(len(machine.partitions))
+    least = least_net_uw(view, machine_figures=machine_figures, on_uw=gain) + view.now.base_uw
+    least -= gain @ [part.units for part in machine.partitions]
     highest = cap.highest_from(jobs.submit_s) * codes.MICRO
     reason[(reason == Reason.NONE) & (least > np.rint(highest))] = Reason.TOO_MUCH_POWER
     return reason
@@ -65,8 +71,21 @@ def margins_w(view: KernelView, least: Floats, log: Log) -> Floats | None:
     return margin
 
 
-def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float64]:
+def gain_uw(machine: Machine) -> Floats:
+    """Return the microwatts by which an idle unit of each partition draws more than one whose node is off. Shape (P,).
+
+    Zeros where the cap does not cover idle nodes.
+    """
+    covered = machine.cap_scope == "machine"
+    off = [codes.microwatts(part.off_w) * part.nodes / part.units for part in machine.partitions]
+    gain: Floats = np.maximum(idle_uw(machine) - off, 0.0) * covered
+    return gain
+
+
+def least_net_uw(view: KernelView, *, machine_figures: bool, on_uw: Floats | None = None) -> NDArray[np.float64]:
     """Return the least net microwatts of each job over its entries and options; inf without an entry. Shape (n,).
+
+    ``on_uw`` (P,): what each unit of a job costs besides, since its node may not be off.
 
     Windows are walked option by option over all entries at once; shorter windows repeat their last option.
     """
@@ -82,5 +101,7 @@ def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float
         net = view.nodes[entries.job] * np.maximum(unit - share * idle[option], 0.0)
         if machine_figures and len(view.by_unit.factors.table):
             least_nets(view, entries.job, option, net)  # the best units: some of them may be free one day
+        if on_uw is not None:
+            net += view.nodes[entries.job] * on_uw[view.units.option_partition[option]]
         np.minimum.at(least, entries.job, net)
     return least

@@ -11,18 +11,21 @@ import numpy as np
 from wattqueue.parts.actions import Action, StopNode, WakeNode
 
 if TYPE_CHECKING:
+    from wattqueue.model.machine import Partition
     from wattqueue.policy.view import View
 
 
 class IdleOff:
-    """Look at the first entry of the queue only, after each event.
+    """Look at the first entry of each partition, in queue order, after each event.
 
     It has nodes enough but not the watts, at the lowest frequency of its window: idle nodes that it does not need are
-    switched off, as many as give the missing watts, if all of them together do. Time and watts of a shutdown are the
-    machine's figures; watts count as free when it is over. It lacks nodes: nodes that are off are switched on, as far
-    as the cap has watts for their boot. Where nothing waits, nothing is switched: off nodes would delay the next job.
+    switched off, as many as give the missing watts, if all of them together do; those of its own partition first. It
+    lacks nodes: nodes of its partition that are off are switched on, as far as the cap has watts for their boot. The
+    first entry that gets something done ends it. Idle nodes of a partition whose first entry waits for nodes, or comes
+    before, stay on. Where nothing waits, nothing is switched: off nodes would delay the next job.
 
-    Under a cap that does not cover idle nodes there is nothing to gain, and nothing is switched.
+    Time and watts of a shutdown are the machine's figures; watts count as free when it is over. Under a cap that does
+    not cover idle nodes there is nothing to gain, and nothing is switched.
 
     Reference: paper 3, section 4.1 ("in case resources remain idle, nodes can be turned off"). Which nodes, how many
     and when they return is not in the text: assumed.
@@ -30,41 +33,76 @@ class IdleOff:
 
     period_s: float = 0.0
     events: frozenset[str] = frozenset({"arrival", "completion", "signal", "node"})
+    switches_off: bool = True
 
     def act(self, view: View) -> Sequence[Action]:
         """Return nodes to stop or to wake."""
-        queue = view.queue
-        if not len(queue) or view.available_w == math.inf or view.machine.cap_scope != "machine":
+        if view.available_w == math.inf or view.machine.cap_scope != "machine":
             return []
-        entry = int(queue[0])
-        job, p = view.entry_job(entry), view.entry_partition(entry)
-        lacking = int(view.jobs.nodes[job]) - int(view.free[p])
-        if lacking > 0:
-            return self._wake(view, p, lacking)
-        missing_w = view.net_watts(job, view.entry_options(entry)[-1]) - view.available_w
-        return self._stop(view, p, -lacking, missing_w) if missing_w > 0 else []
+        needed: set[int] = set()
+        for entry in map(int, view.heads):
+            job, p = view.entry_job(entry), view.entry_partition(entry)
+            lacking = int(view.jobs.nodes[job]) - int(view.free[p])
+            if lacking > 0:
+                if woken := self._wake(view, p, lacking):
+                    return woken
+            elif (missing_w := view.net_watts(job, view.entry_options(entry)[-1]) - view.available_w) > 0:
+                stopped = self._stop(view, p, -lacking, missing_w, needed)
+                if stopped is not None:
+                    return stopped
+            needed.add(p)
+        return []
 
-    def _stop(self, view: View, p: int, surplus: int, missing_w: float) -> list[Action]:
-        """Return nodes of partition ``p`` to stop, of which ``surplus`` units are not needed."""
-        part = view.machine.partitions[p]
-        per_node = part.units // part.nodes
-        gain_w = part.idle_w * per_node - part.off_w
-        if gain_w <= 0:
-            return []
-        first = self._first_unit(view, p)
-        stopping = view.units_stopping
-        under_way = len(stopping[(stopping >= first) & (stopping < first + part.units)]) // per_node
-        wanted = math.ceil(missing_w / gain_w) - under_way
-        if wanted > surplus // per_node:
-            return []
-        # The last nodes first: placement fills a partition from its lowest unit.
+    def _stop(self, view: View, p: int, surplus: int, missing_w: float, needed: set[int]) -> list[Action] | None:
+        """Return nodes to stop for an entry of partition ``p``, which does not need ``surplus`` of its free units.
+
+        Empty where enough are stopping; None where no more nodes give the missing watts.
+        """
+        parts = view.machine.partitions
+        order = [p, *(q for q in range(len(parts)) if q != p)]
+        under_way = {q: self._stopping(view, q) for q in order}
+        missing_w -= sum(under_way[q] * self._gain_w(parts[q]) for q in order[1:])
         found: list[Action] = []
+        for q in order:
+            gain_w = self._gain_w(parts[q])
+            if gain_w <= 0 or (q in needed and q != p):
+                continue
+            own = q == p
+            wanted = math.ceil(missing_w / gain_w) - (under_way[q] if own else 0)
+            if wanted <= 0:
+                return found
+            most = surplus // (parts[q].units // parts[q].nodes) if own else parts[q].nodes
+            nodes = self._idle_nodes(view, q, min(wanted, most))
+            found += map(StopNode, nodes)
+            if len(nodes) == wanted:
+                return found
+            missing_w -= (len(nodes) + (under_way[q] if own else 0)) * gain_w
+        return None
+
+    def _gain_w(self, part: Partition) -> float:
+        """Return the watts that an idle node of a partition draws more than one that is off."""
+        return part.idle_w * (part.units // part.nodes) - part.off_w
+
+    def _stopping(self, view: View, p: int) -> int:
+        """Return how many nodes of a partition are shutting down."""
+        part, first = view.machine.partitions[p], self._first_unit(view, p)
+        stopping = view.units_stopping
+        return len(stopping[(stopping >= first) & (stopping < first + part.units)]) // (part.units // part.nodes)
+
+    def _idle_nodes(self, view: View, p: int, most: int) -> list[int]:
+        """Return the first units of at most so many idle nodes of a partition.
+
+        The last nodes first: placement fills a partition from its lowest unit.
+        """
+        part, first = view.machine.partitions[p], self._first_unit(view, p)
+        per_node = part.units // part.nodes
+        found: list[int] = []
         for unit in range(first + part.units - per_node, first - 1, -per_node):
-            if len(found) >= wanted:
+            if len(found) >= most:
                 break
             if all(view.unit_is_free(each) for each in range(unit, unit + per_node)):
-                found.append(StopNode(unit))
-        return found if len(found) >= wanted else []
+                found.append(unit)
+        return found
 
     def _wake(self, view: View, p: int, lacking: int) -> list[Action]:
         """Return nodes of partition ``p`` to wake for ``lacking`` units, as many as the cap has watts for."""

@@ -22,6 +22,7 @@ class TargetOff(IdleOff):
     """
 
     events: frozenset[str] = frozenset({"arrival", "completion", "signal", "node", "start"})
+    switches_off: bool = False
 
     def act(self, view: View) -> Sequence[Action]:
         """Return nodes to stop or to wake."""
