@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wattqueue.api.inputs import PathLike, of_options, text
 from wattqueue.api.run import RunResult
-from wattqueue.formats.atomic_write import write_files
+from wattqueue.formats.atomic_folder import write_files
 from wattqueue.report.document import UNBROKEN
 from wattqueue_grid.settlement.options import SettleOptions
 from wattqueue_grid.settlement.settlement import Settlement, perform_settlement

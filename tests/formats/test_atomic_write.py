@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from wattqueue.errors import OutputError
-from wattqueue.formats.atomic_write import atomic_folder, atomic_text, atomic_write, written
+from wattqueue.formats.atomic_folder import atomic_folder, written
+from wattqueue.formats.atomic_write import atomic_text, atomic_write
 
 
 def mode_of(path: Path) -> int:
@@ -27,7 +28,8 @@ def left_over(folder: Path) -> list[str]:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from wattqueue.formats.atomic_write import atomic_folder, atomic_write
+from wattqueue.formats.atomic_folder import atomic_folder
+from wattqueue.formats.atomic_write import atomic_write
 
 with atomic_write(Path(sys.argv[1], "out.csv")) as file, atomic_folder(Path(sys.argv[1], "run")) as folder:
     file.write_text("half")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from wattqueue.api.inputs import PathLike, of_arguments
 from wattqueue.api.run import RunResult, read_run
-from wattqueue.formats.atomic_write import write_files, write_text
+from wattqueue.formats.atomic_folder import write_files, write_text
 from wattqueue.formats.results import results_frame
 from wattqueue.report import metric_table
 from wattqueue.report.compare.document import report

@@ -16,7 +16,7 @@ from wattqueue.api.inputs import PathLike, machine_arguments, of_options
 from wattqueue.api.jobs import job_table
 from wattqueue.evaluation.evaluation import Evaluation, evaluate_workload, evaluation_machine
 from wattqueue.evaluation.options import PredictOptions
-from wattqueue.formats.atomic_write import write_text
+from wattqueue.formats.atomic_folder import write_text
 from wattqueue.formats.results import predictions_frame, results_frame, write_evaluation
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from wattqueue.api.inputs import PathLike
 from wattqueue.errors import InputError, one_of
-from wattqueue.formats.atomic_write import atomic_write, write_text
+from wattqueue.formats.atomic_folder import write_text
+from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.rundir import folder as run_folder
 from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.comparability import WorkDone

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from wattqueue.api.inputs import PathLike, machine_arguments, of_options, text
 from wattqueue.api.jobs import job_table
 from wattqueue.campaign.shared import Shared
-from wattqueue.formats.atomic_write import write_files, write_text
+from wattqueue.formats.atomic_folder import write_files, write_text
 from wattqueue.formats.results import results_frame
 from wattqueue.report.document import Document
 from wattqueue.whatif.analysis import CapAnalysis, analyse

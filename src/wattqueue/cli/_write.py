@@ -26,7 +26,7 @@ def write(folder: Path, outcome: TaskResult, *, report: bool) -> None:
 def write_report(path: Path, finished: RunRecord) -> None:
     """Write the one-file report of a run. Raises: OutputError."""
     # Imported here: reports need the template and figures, which runs without one do not.
-    from wattqueue.formats.atomic_write import write_text
+    from wattqueue.formats.atomic_folder import write_text
     from wattqueue.report.load import of_record
     from wattqueue.report.run_page import report
 

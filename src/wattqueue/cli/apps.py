@@ -54,7 +54,7 @@ def learn(
     """
     import numpy as np
 
-    from wattqueue.formats.atomic_write import written
+    from wattqueue.formats.atomic_folder import written
     from wattqueue.formats.ear.eacct import read_eacct
     from wattqueue.model.ear_learning import BenchmarkRuns
     from wattqueue.model.ear_learning import learn as fit_pairs
@@ -151,7 +151,7 @@ def convert(
 ) -> None:
     """Convert EAR's binary coefficient file to WattQueue's CSV, or back."""
     from wattqueue.errors import InputError
-    from wattqueue.formats.atomic_write import written
+    from wattqueue.formats.atomic_folder import written
     from wattqueue.formats.ear.files import read_coefficients_binary, read_coefficients_csv
 
     if source.suffix != ".csv":

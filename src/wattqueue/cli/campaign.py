@@ -42,7 +42,7 @@ def run(options: CampaignVerb) -> None:
     from wattqueue.campaign.dask import opened_backend
     from wattqueue.campaign.plan import plan_of
     from wattqueue.cli._table import print_document
-    from wattqueue.formats.atomic_write import write_text
+    from wattqueue.formats.atomic_folder import write_text
     from wattqueue.report.campaign import groups_of, html, summary
     from wattqueue.terminal import counting, say_never_ran
 

@@ -60,7 +60,7 @@ def run(
     from rich.console import Console
 
     from wattqueue.cli._table import print_table
-    from wattqueue.formats.atomic_write import write_files
+    from wattqueue.formats.atomic_folder import write_files
     from wattqueue.report.compare.document import report
     from wattqueue.report.compare.groups import grouped
     from wattqueue.report.compare.table import compare, to_csv, to_json

@@ -59,7 +59,8 @@ def run(
     jobs.parquet. Every energy has a label in the column x_energy_quality: measured (the job had its nodes
     alone), attributed (it shared them, or it is unknown) or modelled.
     """
-    from wattqueue.formats.atomic_write import exists, written
+    from wattqueue.formats.atomic_folder import written
+    from wattqueue.formats.atomic_write import exists
     from wattqueue.formats.machine.file import parse_node_watts
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.formats.unusable import write_unusable

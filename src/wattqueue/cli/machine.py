@@ -79,7 +79,8 @@ def guess(
     The watts per node behind the draft are printed, with a warning where a few failed counters may have decided the
     maximum. A file that exists is replaced with --force only, since its figures may have been confirmed.
     """
-    from wattqueue.formats.atomic_write import exists, written
+    from wattqueue.formats.atomic_folder import written
+    from wattqueue.formats.atomic_write import exists
     from wattqueue.formats.machine.file import machine_data, machine_toml, write_machine
     from wattqueue.formats.machine.guess import guess_machine, node_watts
     from wattqueue.formats.read import read_workload

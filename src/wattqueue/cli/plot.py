@@ -39,7 +39,7 @@ def run(
 
     Several runs are overlaid: one curve per run, or per group of runs that differ in their seed alone.
     """
-    from wattqueue.formats.atomic_write import write_files
+    from wattqueue.formats.atomic_folder import write_files
     from wattqueue.report import plot
 
     forms = plot.chosen(form, plot.FORMATS, "format")

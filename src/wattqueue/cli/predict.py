@@ -51,7 +51,7 @@ def eval_(options: PredictVerb) -> None:
     users" is the MAPE of jobs whose users had no job that had ended, with their number.
     """
     from wattqueue.evaluation.evaluation import evaluate_workload, evaluation_machine
-    from wattqueue.formats.atomic_write import written
+    from wattqueue.formats.atomic_folder import written
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.formats.results import write_evaluation
     from wattqueue.report.document import UNBROKEN

@@ -25,7 +25,7 @@ def run(
     ] = None,
 ) -> None:
     """Write report.html of a run: one file that opens without a network."""
-    from wattqueue.formats.atomic_write import write_text
+    from wattqueue.formats.atomic_folder import write_text
     from wattqueue.report.load import load
     from wattqueue.report.run_page import report
 

@@ -42,7 +42,7 @@ def run(options: WhatifVerb) -> None:
 
     from wattqueue.campaign.shared import Shared
     from wattqueue.cli._table import print_document
-    from wattqueue.formats.atomic_write import write_files
+    from wattqueue.formats.atomic_folder import write_files
     from wattqueue.terminal import running, say_never_ran
     from wattqueue.whatif.analysis import analyse
     from wattqueue.whatif.document import to_json

@@ -20,10 +20,7 @@ operating system become ``OutputError`` with the target's path; errors of the bl
 A device, a FIFO or ``/dev/stdout`` cannot be renamed over (as root, the rename would replace ``/dev/null``
 itself). The temporary file then lies in the system's folder for such files and is copied to the target.
 
-``atomic_folder`` does the same for several files of one folder, ``atomic_text`` for a short text. Verbs of
-the command line report with ``written`` what they are about to replace.
-
-``write_text`` and ``write_files`` write texts and pictures beside a run: all of a set or none.
+``atomic_text`` does the same for a short text, ``formats.atomic_folder`` for several files of one folder.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -75,17 +72,17 @@ def atomic_write(path: Path, *, mode: int | None = None, sync: bool = True) -> I
     temporary: Path | None = None
     lock = -1
     try:
-        target = _resolved(path)
-        direct = _is_stream(path)
+        target = resolved(path)
+        direct = is_stream(path)
         if not direct:
             target.parent.mkdir(parents=True, exist_ok=True)
-        temporary, lock = _temporary(target, None if direct else target.parent)
+        temporary, lock = temporary_of(target, None if direct else target.parent)
         yield temporary
         if direct:
             with temporary.open("rb") as source, path.open("wb") as out:
                 shutil.copyfileobj(source, out)
             return
-        _rename(temporary, target, mode, sync=sync)
+        rename_over(temporary, target, mode, sync=sync)
         temporary.replace(target)
     except OSError as error:
         raise not_written(path, error) from error
@@ -101,41 +98,7 @@ def atomic_text(path: Path, text: str, *, mode: int | None = None, sync: bool = 
         temporary.write_text(text, encoding="utf-8", newline="")
 
 
-@contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder whose files become those of ``folder`` when the block ends without an error.
-
-    A new folder appears by one rename. A folder that exists stays the same folder, with its permissions,
-    group and files of other names: our files are moved in one by one, all of them complete and on disk before
-    the first one moves, so that a full disk leaves the folder as it was. The temporary folder then lies
-    inside it, on the same file system and in the same group.
-
-    Raises: OutputError where the folder cannot be written or the disk is full.
-    """
-    temporary: Path | None = None
-    lock = -1
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise OutputError("is a file, not a directory", where=folder, hint="name another directory")
-        target = _resolved(folder)
-        beside = target if target.exists() else target.parent
-        beside.mkdir(parents=True, exist_ok=True)
-        temporary, lock = _temporary(target, beside, folder=True)
-        yield temporary
-        for file in sorted(temporary.iterdir()):
-            if (target / file.name).is_dir():
-                raise OutputError("is a directory, not a file", where=folder / file.name, hint="take another folder")
-            _rename(file, target / file.name, None)
-        _move_in(temporary, target)
-    except OSError as error:
-        raise not_written(folder, error) from error
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-            os.close(lock)
-
-
-def _temporary(target: Path, place: Path | None, *, folder: bool = False) -> tuple[Path, int]:
+def temporary_of(target: Path, place: Path | None, *, folder: bool = False) -> tuple[Path, int]:
     """Return a new temporary file or folder of a target in ``place``, and a descriptor that holds its lock.
 
     Who holds the lock is writing. What lies there without it was left by a process that was killed, and is removed.
@@ -188,17 +151,6 @@ def _remove_unlocked(left: Path) -> None:
             os.close(handle)
 
 
-def written(*paths: Path) -> str:
-    """Return the sentence that reports a write: ``wrote A and B``, or ``overwrote A`` for what exists already.
-
-    Call it before the write, since afterwards every path exists.
-    """
-    fresh = [str(path) for path in paths if not exists(path) or _is_stream(path)]
-    again = [str(path) for path in paths if str(path) not in fresh]
-    groups = [f"{verb} {' and '.join(names)}" for verb, names in (("wrote", fresh), ("overwrote", again)) if names]
-    return "; ".join(groups)
-
-
 def not_written(path: Path, error: OSError) -> OutputError:
     """Return the operating system's error as an OutputError with the path and a hint."""
     return OutputError(
@@ -208,22 +160,7 @@ def not_written(path: Path, error: OSError) -> OutputError:
     )
 
 
-@contextmanager
-def polars_errors(path: Path) -> Iterator[None]:
-    """Turn the errors that polars raises while writing into OutputError.
-
-    polars reports a full disk as an OSError in some writers, and as its own error or a panic in others.
-    """
-    import polars as pl
-
-    try:
-        yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = (str(error).splitlines() or ["unknown"])[0]
-        raise OutputError(f"could not be written: {reason}", where=path, hint=HINT) from error
-
-
-def _resolved(path: Path) -> Path:
+def resolved(path: Path) -> Path:
     """The path behind symbolic links, also where the last one points to nothing yet.
 
     Raises: OutputError for a directory in place of a file's parent, and for links that lead in a circle.
@@ -234,7 +171,7 @@ def _resolved(path: Path) -> Path:
     return target
 
 
-def _is_stream(path: Path) -> bool:
+def is_stream(path: Path) -> bool:
     """Whether a path is a device, FIFO or the like, which is written to and never replaced.
 
     Raises: OutputError for a directory.
@@ -244,27 +181,7 @@ def _is_stream(path: Path) -> bool:
     return path.exists() and (str(path).startswith(_DESCRIPTORS) or not path.is_file())
 
 
-def _move_in(temporary: Path, folder: Path) -> None:
-    """Make the temporary folder the new one, or move its files into the one that exists.
-
-    A file that is a symbolic link in the folder is written through, like any other target; where the link
-    leads to another file system, a rename is impossible and the file is copied there atomically.
-    """
-    if not folder.exists():
-        # Numeric chmod clears setgid, which a folder inherits from a project's folder: keep it.
-        temporary.chmod(_new_mode(0o777) | (temporary.stat().st_mode & stat.S_ISGID))
-        temporary.replace(folder)
-        return
-    for file in sorted(temporary.iterdir()):
-        target = _resolved(folder / file.name)
-        if target.parent != folder:
-            with atomic_write(target) as copy:
-                shutil.copyfile(file, copy)
-        else:
-            file.replace(target)
-
-
-def _rename(file: Path, target: Path, mode: int | None, *, sync: bool = True) -> None:
+def rename_over(file: Path, target: Path, mode: int | None, *, sync: bool = True) -> None:
     """Give a finished file its permissions, owner and group, and bring it to disk.
 
     The permissions are ``mode``, else those of the file that it replaces, else those of a new file. The owner of the
@@ -277,14 +194,14 @@ def _rename(file: Path, target: Path, mode: int | None, *, sync: bool = True) ->
                 os.chown(file, owner, old.st_gid)
                 break
     if mode is None:
-        mode = stat.S_IMODE(old.st_mode) if old is not None else _new_mode(0o666)
+        mode = stat.S_IMODE(old.st_mode) if old is not None else new_mode(0o666)
     file.chmod(mode)
     if sync:
         with file.open("rb") as done:
             os.fsync(done.fileno())
 
 
-def _new_mode(most: int) -> int:
+def new_mode(most: int) -> int:
     """The permissions that a new file or folder gets: ``most`` without the process's umask.
 
     Setting the umask is the portable way to read it, but another thread that creates a file meanwhile would
@@ -297,21 +214,3 @@ def _new_mode(most: int) -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return most & ~mask
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write one text file. Raises: OutputError; ``path`` is then as before."""
-    atomic_text(path, text)
-
-
-def write_files(folder: Path, files: Mapping[str, bytes | str]) -> None:
-    """Write several files of one folder, all of them or none; files of other names stay.
-
-    ``files`` maps names to text (written as UTF-8) or bytes. Reports use it for a page with its pictures.
-
-    Raises: OutputError.
-    """
-    with atomic_folder(folder) as temporary:
-        for name, content in files.items():
-            data = content.encode("utf-8") if isinstance(content, str) else content
-            (temporary / name).write_bytes(data)

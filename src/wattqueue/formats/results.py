@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.atomic_write import atomic_folder, atomic_write, polars_errors
+from wattqueue.formats.atomic_folder import atomic_folder, polars_errors
+from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.version import SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:

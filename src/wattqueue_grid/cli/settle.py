@@ -23,7 +23,7 @@ class SettleVerb(Printed, SettleOptions):
 @verb_of(SettleVerb)
 def run(options: SettleVerb) -> None:
     """Settle demand-response events: baseline, delivered power, payment and penalty by interval."""
-    from wattqueue.formats.atomic_write import write_files
+    from wattqueue.formats.atomic_folder import write_files
     from wattqueue.report.document import UNBROKEN
     from wattqueue_grid.settlement.settlement import perform_settlement
 

@@ -29,7 +29,8 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats._parquet import readable
-from wattqueue.formats.atomic_write import atomic_folder, exists, polars_errors
+from wattqueue.formats.atomic_folder import atomic_folder, polars_errors
+from wattqueue.formats.atomic_write import exists
 from wattqueue.formats.csv_records import whole_as_integers
 from wattqueue.formats.json_text import figure
 from wattqueue.formats.machine.file import machine_data, machine_of

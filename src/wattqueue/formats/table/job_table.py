@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, nearest
 from wattqueue.formats import _parquet, csv_records
-from wattqueue.formats.atomic_write import atomic_write, polars_errors
+from wattqueue.formats.atomic_folder import polars_errors
+from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.table import profile_column
 from wattqueue.model import bounds, consent

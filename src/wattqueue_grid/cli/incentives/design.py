@@ -20,7 +20,7 @@ class DesignVerb(Printed, DesignOptions):
 @verb_of(DesignVerb)
 def run(options: DesignVerb) -> None:
     """Design incentives: the rate that leaves centre and users best off under a stated acceptance curve."""
-    from wattqueue.formats.atomic_write import write_files
+    from wattqueue.formats.atomic_folder import write_files
     from wattqueue.formats.load_target import read_load_targets
     from wattqueue.report.document import UNBROKEN
     from wattqueue_grid.incentives.acceptance import read_acceptance

@@ -22,7 +22,7 @@ class OfferVerb(Printed, OfferOptions):
 @verb_of(OfferVerb)
 def run(options: OfferVerb) -> None:
     """Calculate offers to the grid: what can be promised tomorrow, with which confidence, at which cost to users."""
-    from wattqueue.formats.atomic_write import write_text
+    from wattqueue.formats.atomic_folder import write_text
     from wattqueue.formats.cap import parse_cap
     from wattqueue.report.document import UNBROKEN
     from wattqueue_grid.incentives.offer import Candidate, OfferTerms, offers

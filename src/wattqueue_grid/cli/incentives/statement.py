@@ -22,7 +22,7 @@ def run(
 ) -> None:
     """State what a user got for consent, in words and as a page; without a user, the totals of all."""
     from wattqueue.errors import InputError
-    from wattqueue.formats.atomic_write import write_text
+    from wattqueue.formats.atomic_folder import write_text
     from wattqueue.report.document import UNBROKEN, aligned
     from wattqueue_grid.incentives.ledger import IncentiveLedger
     from wattqueue_grid.incentives.user_statement import document, job_rows

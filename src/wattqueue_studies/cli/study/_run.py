@@ -36,7 +36,7 @@ class StudyOutput(Printed):
 
         Raises: OutputError where the folder cannot be written; what the study raises.
         """
-        from wattqueue.formats.atomic_write import write_files
+        from wattqueue.formats.atomic_folder import write_files
         from wattqueue.terminal import counting
 
         if self.out is not None:
@@ -67,7 +67,7 @@ def require_writable(folder: Path) -> None:
 
     Raises: OutputError with the folder.
     """
-    from wattqueue.formats.atomic_write import atomic_folder
+    from wattqueue.formats.atomic_folder import atomic_folder
 
     try:
         with atomic_folder(folder) as temporary:
