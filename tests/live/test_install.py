@@ -27,8 +27,9 @@ from wattqueue.live.slurm.guard import staff_of
 from wattqueue.live.slurm.install import Settings, install, prolog, script
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.sizing import Shape
-from wattqueue.live.slurm.submit_data import SUBMIT_DATA, NodeWatts, SubmitData, body_of, text_of, write_data
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, body_of, write_data
 from wattqueue.live.slurm.submit_file import SubmitFile
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, text_of
 from wattqueue.live.world import Layout
 
 STAFF = "bin"

@@ -19,19 +19,8 @@ from hypothesis import strategies as st
 from tests.live.lua import NO_VAL, Answer, Lua, library
 from wattqueue.live.slurm.install import LUA, Settings, script, shared
 from wattqueue.live.slurm.sizing import Shape
-from wattqueue.live.slurm.submit_data import (
-    MOST_BYTES,
-    NodeWatts,
-    SubmitData,
-    Written,
-    body_of,
-    findings,
-    read_data,
-    staff_in,
-    text_of,
-    unreadable_for,
-    write_data,
-)
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, body_of, findings, unreadable_for, write_data
+from wattqueue.live.slurm.submit_text import MOST_BYTES, Written, read_data, staff_in, text_of
 
 needs_lua = pytest.mark.skipif(library() is None, reason="no Lua library (it comes with the packages of Slurm)")
 P1, P2, P3 = Shape(16, 2, 16, 32000, (("gpu", 4),)), Shape(8, 1, 8, 32000), Shape(32, 2, 32, 64000)

@@ -15,12 +15,13 @@ from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.managed import managed_machine
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import CommandResult, SlurmError
+from wattqueue.live.slurm.commands import CommandResult, Slurm, SlurmError
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.guard import Guard, layout_of
 from wattqueue.live.slurm.install import install
-from wattqueue.live.slurm.submit_data import SUBMIT_DATA, body_of, read_data, staff_in
-from wattqueue.live.slurm.submit_file import SubmitFile, submit_extension
+from wattqueue.live.slurm.submit_data import body_of
+from wattqueue.live.slurm.submit_file import SubmitFile, submit_extension, submit_file_of
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data, staff_in
 from wattqueue.live.world import Layout
 
 
@@ -40,18 +41,24 @@ class Accounting(Recorded):
 OPERATORS = "daemon|Operator\nbin|Administrator\nnews|None\n"
 
 
-def make(folder: Path) -> tuple[Accounting, SubmitFile, LiveConfig]:
-    """The file of a controller that has seen its Slurm once and holds the lease."""
-    config, slurm = make_config(folder, 'mode = "control"\n'), Accounting(make_slurm().texts)
+def make(folder: Path, more: str = "") -> tuple[Accounting, SubmitFile, LiveConfig]:
+    """The file of a controller that has seen its Slurm once and holds the lease; ``more`` of its configuration."""
+    config, slurm = make_config(folder, f'mode = "control"\n{more}'), Accounting(make_slurm().texts)
     config.run_dir.mkdir()
-    machine, cluster = managed_machine(config), connect(config, slurm, lambda: 1e6)
+    file = file_of(config, slurm, connect(config, slurm, lambda: 1e6))
+    see(file)
+    return slurm, file, config
+
+
+def file_of(config: LiveConfig, slurm: Slurm, cluster: SlurmCluster) -> SubmitFile:
+    machine = managed_machine(config)
 
     def matched(nodes: Sequence[object]) -> Layout:
         return layout_of(config, slurm, machine)
 
-    file = SubmitFile(config.run_dir / SUBMIT_DATA, cluster, matched, lambda: True, lambda: 1e6)
-    see(file)
-    return slurm, file, config
+    file = submit_file_of(config, cluster, matched, lambda: True, lambda: 1e6)
+    assert file is not None
+    return file
 
 
 def see(file: SubmitFile) -> None:
@@ -140,7 +147,7 @@ def test_a_failing_sacctmgr_keeps_the_last_staff_also_over_a_restart(tmp_path: P
     slurm.users = None
     file.refresh()
     assert staff_in(file.path) == staff
-    again = SubmitFile(file.path, file.cluster, file.layout_of, file.may_write)
+    again = file_of(config, slurm, file.cluster)
     see(again)
     again.refresh()
     assert staff_in(file.path) == staff

@@ -179,7 +179,7 @@ def uninstall(
     from wattqueue.live.slurm import install as files
     from wattqueue.live.slurm.connect import connect
     from wattqueue.live.slurm.guard import without_watts
-    from wattqueue.live.slurm.submit_data import SUBMIT_DATA
+    from wattqueue.live.slurm.submit_text import SUBMIT_DATA
     from wattqueue.live.units import UNITS
 
     settings = load_config(config)

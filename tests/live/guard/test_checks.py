@@ -13,7 +13,8 @@ import pytest
 from tests.live.guard.world import NODE_W, TOTAL_W, NaiveJob, NaiveSlurm, random_write
 from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.files.withheld import stored
-from wattqueue.live.guard.audit import AuditFile, broken
+from wattqueue.live.guard.audit import AuditFile
+from wattqueue.live.guard.audit_check import broken
 from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER, UNKNOWN
 from wattqueue.live.guard.serve import WriteGuard, reads
 from wattqueue.live.guard.settings import GuardSettings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -17,8 +18,8 @@ import pytest
 from tests.live.site import NET_W, TOTAL_W, Site, as_account, cap_text
 from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, SlurmLab, wait_for
 from wattqueue.kernels.cache import CACHE_DIR
-from wattqueue.live.guard.audit import broken
-from wattqueue.live.slurm.submit_data import SUBMIT_DATA
+from wattqueue.live.guard.audit_check import broken
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 PLANNER = OTHER_USER
@@ -135,6 +136,26 @@ def test_the_planner_itself_has_no_rights(guarded: GuardedSite) -> None:
     done = subprocess.run(as_account("man", "-c", ask), env=guarded.env, check=False, capture_output=True, text=True)
     assert done.returncode != 0
     assert "guard" in done.stderr
+
+
+def test_the_data_file_of_the_submit_script_is_kept(guarded: GuardedSite) -> None:
+    """It is written for a planner that could not write it, and jobs carry what it says."""
+    path = guarded.root / "live/run" / SUBMIT_DATA
+    path.write_text("of another time\n")
+    guarded.begin_both(cap_text(800))
+    wait_for("the data file", lambda: not isinstance(read_data(path), str), step_s=0.2)
+    found = read_data(path)
+    assert not isinstance(found, str)
+    assert re.findall(r"^partition (p\S+) ([0-9]+) ", found.body, re.MULTILINE) == [
+        ("p1", str(NET_W)),
+        ("p2", str(NET_W)),
+    ]
+    assert path.stat().st_uid == pwd.getpwnam(OPERATOR).pw_uid
+    assert not list(path.parent.glob(".*.part"))
+    job = guarded.gated("-N2", "-p", "p1")
+    guarded.wait_running([job])
+    assert guarded.used_w()[0] == 2 * NET_W
+    guarded.open_gate(job)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

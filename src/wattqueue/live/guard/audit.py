@@ -1,8 +1,8 @@
 """The guard's record of its writes: lines of JSON, each with the hash of the one before.
 
 Every line has a number, a time, what was about to be done or what came of it, and ``hash``: SHA-256 of the line without
-it and of the hash before. A line that is changed or removed breaks all that follow (``broken``). A file is not removed
-by the guard; an administrator who rotates it begins a new chain.
+it and of the hash before. A line that is changed or removed breaks all that follow (``audit_check.broken``). A file is
+not removed by the guard; an administrator who rotates it begins a new chain.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AuditFile:
             try:
                 found = json.loads(lines[-1])
                 self._last = int(found["number"]), str(found["hash"])
-            except (ValueError, KeyError, TypeError):  # a line cut short by a full disk; ``broken`` names it
+            except (ValueError, KeyError, TypeError):  # a line cut short by a full disk; ``audit_check`` names it
                 self._last = len(lines), ""
 
     def intend(self, writes: Sequence[Write]) -> list[int]:
@@ -80,18 +80,3 @@ class AuditFile:
 def hashed(content: dict[str, object], before: str) -> str:
     """Return the hash of a line behind another one."""
     return hashlib.sha256((before + json.dumps(content, sort_keys=True)).encode()).hexdigest()
-
-
-def broken(path: Path) -> int:
-    """Return the number of the first line that does not follow from those before it; 0 for none."""
-    before = ""
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            line = json.loads(text)
-            stated = line.pop("hash")
-        except (ValueError, KeyError, AttributeError):
-            return number
-        if line.get("number") != number or stated != hashed(line, before):
-            return number
-        before = stated
-    return 0

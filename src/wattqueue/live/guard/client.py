@@ -112,6 +112,12 @@ class GuardWriter:
         return [str(error) for error in errors]
 
 
+def send_lines(guard: GuardConnection, body: str) -> str:
+    """Have the data file of job_submit.lua say these lines; return what the guard changed. Raises: SlurmError."""
+    told = guard.ask(Packet({"do": "submit-data"}, body)).header.get("told")
+    return "; ".join(map(str, told)) if isinstance(told, list) else ""
+
+
 @dataclass
 class GuardedRunDir(RunDir):
     """A planner's run folder: lease, heartbeat and the withheld figure are the guard's, in a folder of its own."""

@@ -12,6 +12,9 @@ Requests:
     jobs and of the pool, and checks writes against them.
 ``{"do": "write", "writes": [...]}``
     Carry writes out in their order; the answer has an error for each, empty where it was done.
+``{"do": "submit-data"}`` and the lines of the data file of job_submit.lua as the text
+    Replace the file where it says something else than these lines, as far as they are safe (``data_file``); the answer
+    tells what was changed in them.
 ``{"do": "alive"}``
     A round has ended: the guard renews lease and heartbeat. It does not while there is none for ``away_s``.
 ``{"do": "away"}``
@@ -42,11 +45,13 @@ from wattqueue.live.files.lease import BEAT, Lease, write_beat
 from wattqueue.live.files.withheld import store, stored_figure, suspended_w
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.checks import GuardBound, OwnCap, Seen
+from wattqueue.live.guard.data_file import safe_lines
 from wattqueue.live.guard.messages import from_json
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.wire import REQUEST_BYTES, Packet, WireError, receive, send
 from wattqueue.live.slurm.commands import Slurm, read
 from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL, counted_pool, parse_jobs, parse_pool, parse_stated
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, keep_lines, staff_in, staff_of
 from wattqueue.live.slurm.writer import SnapshotWriter
 
 OLD_S = 20.0
@@ -111,6 +116,8 @@ class WriteGuard:
                     return self._read(request.header.get("argv"))
                 case "write":
                     return Packet({"errors": self._write(request.header.get("writes"))})
+                case "submit-data":
+                    return Packet({"told": self._keep_data(request.text)})
                 case "alive":
                     return Packet(self._alive())
                 case "away":
@@ -154,6 +161,19 @@ class WriteGuard:
         for (k, _), write in zip(writes, marked, strict=True):
             errors[k] = done.get(id(write), f"{LEFT_OUT}: an earlier write took too long")
         return errors
+
+    def _keep_data(self, sent: str) -> list[str]:
+        """Keep the data file of job_submit.lua as the planner derives it; return what is not safe in its lines.
+
+        Raises: OutputError where it, or its record, cannot be written.
+        """
+        self._take()
+        self._permit()
+        path, staff = self.settings.run_dir / SUBMIT_DATA, staff_of(self.slurm)
+        body, told = safe_lines(sent, self.settings, staff_in(path) if staff is None else staff)
+        if keep_lines(path, body, self.clock()):
+            self.journal.note("submit-data", "; ".join(told) or "as the planner derived it")
+        return told
 
     def keep_cap(self) -> None:
         """Lower the pool where the cap that is in force leaves less; nobody has to ask for it.

@@ -14,7 +14,7 @@ from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.guard import Guard
-from wattqueue.live.slurm.submit_data import VERSION, Written, read_data
+from wattqueue.live.slurm.submit_text import VERSION, Written, read_data
 
 AREA = "Live"
 

@@ -22,7 +22,6 @@ that give them some: for a waiting job with its number of nodes pinned, for a ru
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import pwd
@@ -53,7 +52,8 @@ from wattqueue.live.slurm.install import LUA, Settings, differences
 from wattqueue.live.slurm.lists import POOL, complete_lines, parse_pool
 from wattqueue.live.slurm.observe import NODES, parse_nodes
 from wattqueue.live.slurm.sizing import Shape
-from wattqueue.live.slurm.submit_data import SUBMIT_DATA, NodeWatts, SubmitData, findings, staff_in, unreadable_for
+from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, findings, unreadable_for
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, staff_in, staff_of
 from wattqueue.live.units import GUARD_FILE, guard_text
 from wattqueue.live.world import Layout
 from wattqueue.model.bounds import is_whole
@@ -130,26 +130,6 @@ def data_of(
         int(default) if memory and is_whole(default) else 0, memory,
         refuses_too_few_gres(values.get("SLURM_VERSION", "")),
     )  # fmt: skip
-
-
-def staff_of(slurm: Slurm) -> tuple[int, ...] | None:
-    """Return the accounts on this host with Slurm's operator or administrator level; None where sacctmgr fails.
-
-    It fails without accounting, too.
-    """
-    try:
-        answer = slurm.run(("sacctmgr", "-n", "-P", "show", "user", "format=User,AdminLevel"))
-    except SlurmError:
-        return None
-    if answer.code != 0:
-        return None
-    found = set()
-    for line in answer.out.splitlines():
-        name, _, level = line.partition("|")
-        if level.strip().startswith(("Operator", "Administrator")):
-            with contextlib.suppress(KeyError):
-                found.add(pwd.getpwnam(name).pw_uid)
-    return tuple(sorted(found))
 
 
 def _watts_of(layout: Layout, row: int) -> tuple[int, int]:

@@ -39,7 +39,8 @@ from typing import NamedTuple
 from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Finding
-from wattqueue.live.slurm.submit_data import SUBMIT_DATA, SubmitData, body_of, read_data, write_data
+from wattqueue.live.slurm.submit_data import SubmitData, body_of, write_data
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
 from wattqueue.model.bounds import is_whole
 
 LUA = "job_submit.lua"

@@ -18,8 +18,7 @@ put there. Its first line has a fixed length::
     staff 1001                                  an account with Slurm's operator or administrator level
     end
 
-A file that is cut, damaged, or of another version counts as missing: the script then takes the dearest node for every
-partition, and the greatest number of nodes that a job could get.
+``submit_text`` reads and writes the file as a whole; this module derives its lines.
 
 :func:`findings` compares the file with what it should say, for ``live install`` and ``doctor``.
 """
@@ -31,27 +30,19 @@ import os
 import pwd
 import re
 import stat
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wattqueue.errors import OutputError
-from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Finding
 from wattqueue.live.files.lease import AHEAD_S
 from wattqueue.live.slurm.commands import WORD
 from wattqueue.live.slurm.sizing import Shape
+from wattqueue.live.slurm.submit_text import read_data, write_lines
 
-SUBMIT_DATA = "submit.data"
-FORMAT = "wattqueue-submit"
-VERSION = 1
-_HEADER = re.compile(rf"{FORMAT} ([0-9]+) ([0-9]{{1,12}}) ([0-9]+) ([0-9a-f]+)")
 _PARTITION = re.compile(r"partition (\S+) ([0-9]+) ")
 _ANY_SIZE = 65534
 """Size of a partition that was not stated: no bound."""
-MOST_BYTES = 4 * 2**20
-"""The script reads no more."""
 MOST_NODES, MOST = 10**6, 10**15
 """Greatest number of nodes and other figure that the script takes: their products with watts are exact in Lua."""
 
@@ -123,49 +114,9 @@ def _switch(on: bool) -> str:
     return "yes" if on else "no"
 
 
-def text_of(body: str, now_s: float) -> str:
-    """Return the whole file, written at ``now_s`` (seconds since the epoch). Raises: OutputError for one too large."""
-    content = body.encode()
-    if len(content) > MOST_BYTES:
-        raise OutputError(f"{len(content)} bytes for job_submit.lua", hint=f"it reads {MOST_BYTES} at most")
-    return f"{FORMAT} {VERSION} {int(now_s):012d} {len(content):08d} {zlib.adler32(content):08x}\n{body}"
-
-
 def write_data(path: Path, data: SubmitData, now_s: float) -> None:
-    """Replace the file atomically, readable for slurmctld's account. Raises: OutputError."""
-    atomic_text(path, text_of(body_of(data), now_s), mode=0o644)
-
-
-class Written(NamedTuple):
-    """A data file as it was read."""
-
-    at_s: float
-    """When it was written, in seconds since the epoch."""
-    body: str
-
-
-def read_data(path: Path) -> Written | str:
-    """Return the file, or why the script does not use it: missing, of another version, or damaged."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 100).decode(errors="replace")
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
-    first, _, body = text.partition("\n")
-    header = _HEADER.fullmatch(first)
-    if header is None or int(header[1]) != VERSION:
-        version = f"version {header[1]}" if header else "another format"
-        return f"is of {version}, job_submit.lua reads version {VERSION}"
-    content = body.encode()
-    if (len(content), zlib.adler32(content)) != (int(header[3]), int(header[4], 16)):
-        return "is damaged"
-    return Written(float(header[2]), body)
-
-
-def staff_in(path: Path) -> tuple[int, ...]:
-    """Return the staff that the file names; none where it is missing or damaged."""
-    found = read_data(path)
-    return () if isinstance(found, str) else tuple(map(int, re.findall(r"^staff ([0-9]+)$", found.body, re.MULTILINE)))
+    """Replace the file. Raises: OutputError."""
+    write_lines(path, body_of(data), now_s)
 
 
 def findings(path: Path, data: SubmitData, now_s: float) -> list[Finding]:

@@ -5,14 +5,14 @@ Then, and once a minute for staff and slurm.conf, the thread derives what the fi
 where it says something else: also one that somebody removed or damaged. sacctmgr may hang as long as slurmdbd does,
 and a disk may be slow; the rounds go on meanwhile.
 
-Only a controller that holds the lease writes. Where something cannot be read or written, the last file stays and the
-status says so; a failing sacctmgr leaves the staff as it is.
+Only a controller that holds the lease writes. One that has a guard (``live.guard``) sends the lines to it, and has no
+right to write the file; the guard checks what they say, and tells what it changed. Where something cannot be read or
+written, the last file stays and the status says so; a failing sacctmgr leaves the staff as it is.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +21,13 @@ from wattqueue.errors import WattQueueError
 from wattqueue.live.cluster import Cluster, Node
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.extension import Extension
+from wattqueue.live.guard.client import connection_to, send_lines
 from wattqueue.live.planner import RoundState
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.guard import READ_OF_CONF, data_of, slurm_config, staff_of
+from wattqueue.live.slurm.guard import READ_OF_CONF, data_of, slurm_config
 from wattqueue.live.slurm.sizing import Shape
-from wattqueue.live.slurm.submit_data import SUBMIT_DATA, SubmitData, body_of, read_data, staff_in, write_data
+from wattqueue.live.slurm.submit_data import SubmitData, body_of
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, keep_lines, staff_in, staff_of
 from wattqueue.live.world import Layout
 
 EVERY_S = 60.0
@@ -42,9 +44,10 @@ class SubmitFile:
     cluster: SlurmCluster
     layout_of: Callable[[Sequence[Node]], Layout]
     """Matches nodes with the units of the machine."""
-    may_write: Callable[[], bool]
+    keep: Callable[[Path, str], str]
+    """Replaces the file where it says something else than these lines; returns what is wrong with them."""
+    may_write: Callable[[], bool] = lambda: True
     """Whether this process holds the lease."""
-    clock: Callable[[], float] = time.time
     problem: str = ""
     """Why the file may not be as the cluster is; empty where it is."""
     _rows: Sequence[tuple[Node, Shape]] = ()
@@ -70,11 +73,7 @@ class SubmitFile:
         if not self._rows or not self.may_write():
             return
         try:
-            data = self._data(self._rows)
-            there = read_data(self.path)
-            if isinstance(there, str) or there.body != body_of(data):
-                write_data(self.path, data, self.clock())
-            self.problem = ""
+            self.problem = self.keep(self.path, body_of(self._data(self._rows)))
         except WattQueueError as error:
             self.problem = f"job_submit.lua may count other nodes than there are: {error}"
 
@@ -129,10 +128,16 @@ def submit_file_of(
     may_write: Callable[[], bool],
     clock: Callable[[], float],
 ) -> SubmitFile | None:
-    """Return what keeps the data file; None outside of control mode, with another driver or a guard.
-
-    With a guard the file lies in the guard's folder, and stays as it was installed.
-    """
-    if config.mode != "control" or config.guard is not None or not isinstance(cluster, SlurmCluster):
+    """Return what keeps the data file; None outside of control mode, or with another driver."""
+    if config.mode != "control" or not isinstance(cluster, SlurmCluster):
         return None
-    return SubmitFile(config.beat_dir.resolve() / SUBMIT_DATA, cluster, layout_of, may_write, clock)
+    path, section = config.beat_dir.resolve() / SUBMIT_DATA, config.guard
+
+    def keep(path: Path, body: str) -> str:
+        if section is not None:
+            return send_lines(connection_to(section.socket), body)
+        keep_lines(path, body, clock())
+        return ""
+
+    # a guard writes for whoever it serves
+    return SubmitFile(path, cluster, layout_of, keep, may_write if section is None else lambda: True)
