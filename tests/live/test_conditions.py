@@ -16,7 +16,7 @@ from tests.live.test_live_targets import Stated
 from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.capfile import CapFile
-from wattqueue.live.files.reading import stamp_of
+from wattqueue.live.files.stamp import stamp_of
 from wattqueue.live.files.status import heartbeat_of
 from wattqueue.live.planner import Rules
 from wattqueue.live.reports.metrics import LiveMetrics

@@ -46,7 +46,7 @@ def run(
         from wattqueue.live.config import load_config
         from wattqueue.live.slurm.examine_live import examine_live
 
-        checks += examine_live(load_config(live))
+        checks += examine_live(load_config(live), file=live)
     line = sacct_line(f"{datetime.now(UTC) - MONTH:%Y-%m-%d}")
     printed.show(
         lambda: {"checks": [asdict(check) for check in checks], "sacct": line},

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.guard.test_checks import CAP_W, guard_of
-from tests.live.guard.world import NaiveJob, NaiveSlurm
+from tests.live.guard.test_checks import CAP_W, IDLE_W, guard_of
+from tests.live.guard.world import NODE_W, NaiveJob, NaiveSlurm
 from tests.live.recordings import Recorded
 from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError, OutputError
@@ -25,7 +25,8 @@ from wattqueue.live.files.lease import BEAT, Lease, LeaseLostError, read_lease
 from wattqueue.live.files.status import read_beat
 from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardedRunDir, GuardWriter
 from wattqueue.live.guard.messages import KINDS, from_json, to_json
-from wattqueue.live.guard.serve import WriteGuard, listen, serve
+from wattqueue.live.guard.place import Place
+from wattqueue.live.guard.serve import CONNECTIONS, WriteGuard, listen, serve
 from wattqueue.live.guard.settings import read_settings
 from wattqueue.live.guard.wire import Packet, WireError, receive, send
 from wattqueue.live.slurm.cluster import SlurmCluster
@@ -92,13 +93,82 @@ def test_a_planner_reads_and_writes_through_the_guard(served: Served, slurm: Nai
         GuardedCommands(guard).run(("scontrol", "reconfigure"))
 
 
-def test_a_new_planner_takes_the_place_of_the_one_before(served: Served) -> None:
+def test_a_second_planner_reads_and_waits_until_the_first_is_gone(served: Served, slurm: NaiveSlurm) -> None:
+    """Neither disconnects the other: the first one's rounds go on, the second one is told why it writes nothing."""
     first, second = served.connection(), served.connection()
-    first.ask(Packet({"do": "alive"}))
-    second.ask(Packet({"do": "alive"}))
-    with pytest.raises(SlurmError, match="no answer"):
+    for watts in range(150, 160):
+        assert GuardWriter(first).apply_batch([SetPool("watts", "", "", watts)]) == [""]
+        assert GuardedCommands(second).run(JOBS).code == 0
+        (error,) = GuardWriter(second).apply_batch([SetPool("watts", "", "", 90)])
+        assert "another planner is at work" in error
         first.ask(Packet({"do": "alive"}))
-    first.ask(Packet({"do": "alive"}))  # it connects again
+    for request in ("alive", "away", "submit-data"):
+        with pytest.raises(SlurmError, match="another planner is at work"):
+            second.ask(Packet({"do": request}))
+    assert slurm.open_w == 159
+    assert read_beat(served.guard.settings.run_dir) is not None, "a planner that waits and ends is not away"
+    first.close()
+    wait_for("the place", lambda: GuardWriter(second).apply_batch([SetPool("watts", "", "", 90)]) == [""], 10.0)
+    assert slurm.open_w == 90
+
+
+def test_a_planner_that_stands_still_loses_its_place_and_one_that_speaks_keeps_it() -> None:
+    now_s = [0.0]
+    place = Place(15.0, lambda: now_s[0])
+    for _ in range(100):
+        assert place.refusal("one", "alive") == ""
+        now_s[0] += 14.0
+        assert "last heard 14 s ago" in place.refusal("two", "write")
+        assert place.refusal("two", "read") == place.refusal("two", "status") == ""
+    now_s[0] += 1.0
+    assert place.refusal("one", "read") == "", "reading is no sign of life"
+    assert place.refusal("two", "write") == ""
+    assert "another planner" in place.refusal("one", "write"), "it goes on after it stood still"
+    place.leave("one")
+    assert place.holder == "two"
+    place.leave("two")
+    assert place.refusal("one", "write") == ""
+
+
+@pytest.mark.parametrize("what", ["nonsense", "", 1, None, [], {}, ["write"]])
+def test_a_request_that_is_none_takes_no_place(served: Served, what: object) -> None:
+    with pytest.raises(SlurmError, match="unknown request"):
+        served.connection().ask(Packet({"do": what}))
+    assert served.connection().ask(Packet({"do": "status"})).header["silent_s"] is None
+
+
+def test_more_connections_than_the_guard_serves_take_nothing_from_those_that_are(served: Served) -> None:
+    first = served.connection()
+    first.ask(Packet({"do": "alive"}))
+    others = [served.connection() for _ in range(CONNECTIONS - 1)]
+    for one in others:
+        one.ask(Packet({"do": "status"}))
+    with pytest.raises(SlurmError, match="no answer"):
+        served.connection().ask(Packet({"do": "status"}))
+    first.ask(Packet({"do": "alive"}))
+    others[0].close()
+    late = served.connection()
+    wait_for("room", lambda: asked(late), 10.0)
+
+
+def asked(planner: GuardConnection) -> bool:
+    try:
+        return bool(planner.ask(Packet({"do": "status"})).header)
+    except SlurmError:
+        return False
+
+
+def test_the_guard_says_what_it_checks_against(served: Served) -> None:
+    found = served.connection().ask(Packet({"do": "status"})).header
+    assert found == {
+        "cap_w": float(CAP_W), "problem": "", "node_w": dict(NODE_W), "without_jobs_w": float(IDLE_W), "free": [],
+        "silent_s": None,
+    }  # fmt: skip
+    planner = served.connection()
+    planner.ask(Packet({"do": "alive"}))
+    assert served.connection().ask(Packet({"do": "status"})).header["silent_s"] < 60.0
+    served.guard.cap.text = "none"
+    assert planner.ask(Packet({"do": "status"})).header["cap_w"] is None
 
 
 NO_FRAMES = {

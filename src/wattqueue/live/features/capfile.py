@@ -17,7 +17,7 @@ from pathlib import Path
 from wattqueue.errors import WattQueueError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.live.extension import Extension
-from wattqueue.live.files.reading import Stamp, stamp_of
+from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import RoundState
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap

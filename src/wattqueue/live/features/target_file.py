@@ -18,7 +18,7 @@ from pathlib import Path
 
 from wattqueue.errors import OutputError, WattQueueError
 from wattqueue.formats.load_target import read_load_targets, write_load_targets
-from wattqueue.live.files.reading import Stamp, stamp_of
+from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap

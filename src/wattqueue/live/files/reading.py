@@ -10,7 +10,7 @@ Secrets are files that only their owner can read; ``is_loopback`` names the host
 encryption (this one).
 
 Files that WattQueue writes and reads again may have been changed by another version, a hand or a full disk
-(``as_written``); ``stamp_of`` tells one state of a file from another, so that it is read again only when it changed.
+(``as_written``).
 """
 
 from __future__ import annotations
@@ -81,22 +81,3 @@ def read_secret(path: Path) -> str:
     if not secret:
         raise InputError("the secret is empty", where=path)
     return secret
-
-
-Stamp = tuple[int, ...]
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Return what changes with a file; empty where there is none.
-
-    Content, permissions, and whether it is a file or a folder: a message about one state must not stand for another.
-    """
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        return (error.errno or -1,)
-    except ValueError:  # a text that no path can be
-        return ()
-    return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

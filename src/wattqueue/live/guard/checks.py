@@ -44,7 +44,7 @@ from wattqueue.live.cluster import (
     user_holds,
 )
 from wattqueue.live.consent_tags import parse_tag
-from wattqueue.live.files.reading import Stamp, stamp_of
+from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.guard.settings import GuardSettings, watts_of
 from wattqueue.live.watts.bound import HeldWatts, WattBound, limit_w, open_w
 

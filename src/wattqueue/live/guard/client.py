@@ -45,8 +45,8 @@ class GuardConnection:
                 answer = receive(channel, ANSWER_BYTES)
         except (WireError, OSError) as error:
             self.close()
-            hint = "does wattqueue-guard.service run, and may this account connect?"
-            raise SlurmError(f"the guard gives {UNANSWERED}: {error}", where=self.path, hint=hint) from error
+            text = f"the guard gives {UNANSWERED}: {getattr(error, 'strerror', '') or error}"
+            raise SlurmError(text, where=self.path, hint=_remedy(error)) from error
         if "error" in answer.header:
             raise SlurmError(f"the guard refuses: {answer.header['error']}")
         return answer
@@ -64,6 +64,15 @@ class GuardConnection:
         self._channel = channel
         channel.connect(str(self.path))  # where that fails ``ask`` closes it
         return channel
+
+
+def _remedy(error: Exception) -> str:
+    """Return what a person does about a guard that gives no answer."""
+    if isinstance(error, PermissionError):
+        return "this account may not enter the folder of the socket: it needs the mode 0711"
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+        return "nobody listens there: systemctl start wattqueue-guard.service, and look into its journal"
+    return "its journal says why; it serves root, its own account, and the one that `planner` of guard.toml names"
 
 
 @cache

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-OPEN_TO_ALL = frozenset({"read", "status"})
-"""Requests that change nothing."""
+CHANGES = ("write", "alive", "away", "submit-data")
+"""Requests that change something."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Place:
 
     def refusal(self, asker: object, what: object) -> str:
         """Return why a connection's request is not answered; empty where it has the place now, or needs none."""
-        if what in OPEN_TO_ALL:
+        if what not in CHANGES:
             return ""
         if self.holder not in (None, asker) and self.silent_s < self.most_s:
             return f"another planner is at work (last heard {self.silent_s:.0f} s ago): this one has to wait"

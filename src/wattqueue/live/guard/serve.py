@@ -1,9 +1,9 @@
 """The guard's process: runs commands that read for the planner, and writes that pass its checks.
 
-It serves one planner at a time, over a local socket that one account may open. A request is answered before the next
-one is read. It never plans, and without a planner it renews no heartbeat, so that the release fall-back takes over
-(``live.release``). One thing it does by itself: where the cap that it reads falls below the open pool, it lowers the
-pool.
+It carries out the writes of one planner at a time (``place``), over a local socket that one account may open. A request
+is answered before the next one is read. It never plans, and without a planner it renews no heartbeat, so that the
+release fall-back takes over (``live.release``). One thing it does by itself: where the cap that it reads falls below
+the open pool, it lowers the pool.
 
 Requests:
 
@@ -19,6 +19,8 @@ Requests:
     A round has ended: the guard renews lease and heartbeat. It does not while there is none for ``away_s``.
 ``{"do": "away"}``
     The planner ends: the heartbeat is removed.
+``{"do": "status"}``
+    The answer is what the guard checks against, and since when it has not heard of a planner; root may ask, too.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.checks import GuardBound, OwnCap, Seen
 from wattqueue.live.guard.data_file import safe_lines
 from wattqueue.live.guard.messages import from_json
+from wattqueue.live.guard.place import Place
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.wire import REQUEST_BYTES, Packet, WireError, receive, send
 from wattqueue.live.slurm.commands import Slurm, read
@@ -62,6 +65,10 @@ CAP_S = 5.0
 """Time between two looks at the cap."""
 SOON_S = 0.01
 """Silence after which the planner is taken to decide, and the guard prepares its checks."""
+SILENT_S = 15.0
+"""Silence of a planner after which another one may take its place, at most: as long as a standby waits by default."""
+CONNECTIONS = 8
+"""Connections at once."""
 FRAME_S = 30.0
 """Longest time that a frame may take: a planner that stops within one must not keep the next one away."""
 READERS = frozenset({"squeue", "sinfo", "sacct", "sshare", "sprio"})
@@ -122,6 +129,8 @@ class WriteGuard:
                     return Packet(self._alive())
                 case "away":
                     return Packet(self._away())
+                case "status":
+                    return Packet(self._status())
                 case _:
                     return Packet({"error": "unknown request"})
         except (ClusterError, OutputError) as error:
@@ -289,6 +298,13 @@ class WriteGuard:
         self._beat_s = -1e18
         return {}
 
+    def _status(self) -> dict[str, Any]:
+        """Return what is checked against, for ``doctor``."""
+        own = self.settings
+        cap_w = self.cap.in_force_w(self.clock())
+        words = {"cap_w": cap_w if math.isfinite(cap_w) else None, "problem": self.cap.problem}
+        return {**words, "node_w": dict(own.node_w), "without_jobs_w": own.without_jobs_w, "free": sorted(own.free)}
+
     def end(self) -> None:
         """Give the right to write up."""
         self._away()
@@ -322,41 +338,48 @@ def listen(path: Path) -> socket.socket:
 
 
 def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None], stopped: Callable[[], bool]) -> None:
-    """Serve planners, one at a time, until ``stopped``: a new connection takes the place of the one before.
+    """Serve whoever may connect until ``stopped``; one of them has the place of the planner.
 
     Raises: LeaseLostError where another process took the right to write over.
     """
-    allowed = {os.getuid(), guard.settings.planner_uid()}
-    with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as connected:
+    allowed, place = {0, os.getuid(), guard.settings.planner_uid()}, Place(min(SILENT_S, guard.settings.away_s / 4.0))
+    with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as last:
         waiting.register(listener, selectors.EVENT_READ)
-
-        def leave() -> None:
-            for key in [key for key in waiting.get_map().values() if key.fileobj is not listener]:
-                waiting.unregister(key.fileobj)
-            connected.close()
-
+        last.callback(lambda: [key.data.close() for key in [*waiting.get_map().values()] if key.data is not None])
         while not stopped():
             guard.keep_cap()
             ready = waiting.select(timeout=SOON_S if guard.outdated else 0.5)
             if not ready and guard.outdated:
                 guard.prepare()
             for key, _ in ready:
-                if key.fileobj is listener:
+                if key.data is None:
                     channel, _ = listener.accept()
-                    if peer_uid(channel) not in allowed:
-                        say(f"user {peer_uid(channel)} may not connect")
-                        channel.close()
+                    if peer_uid(channel) in allowed and len(waiting.get_map()) <= CONNECTIONS:
+                        channel.settimeout(FRAME_S)
+                        waiting.register(channel, selectors.EVENT_READ, channel)
                         continue
-                    leave()
-                    channel.settimeout(FRAME_S)
-                    connected.enter_context(channel)
-                    waiting.register(channel, selectors.EVENT_READ, channel)
-                elif key.data is not None and key.fd in waiting.get_map():
-                    try:
-                        send(key.data, guard.answer(receive(key.data, REQUEST_BYTES)))
-                    except WireError as error:
-                        say(f"planner: {error.what}")
-                        leave()
+                    say(f"user {peer_uid(channel)} may not connect, or too many do")
+                    channel.close()
+                elif error := _answer(guard, place, key.data):
+                    say(f"planner: {error}")
+                    waiting.unregister(key.data)
+                    place.leave(key.data)
+                    key.data.close()
+
+
+def _answer(guard: WriteGuard, place: Place, channel: socket.socket) -> str:
+    """Answer one request; return why the connection has ended, empty where it goes on."""
+    try:
+        request = receive(channel, REQUEST_BYTES)
+        what = request.header.get("do")
+        refused = place.refusal(channel, what)
+        answer = Packet({"error": refused}) if refused else guard.answer(request)
+        if what == "status":
+            answer.header["silent_s"] = None if place.holder is None else place.silent_s
+        send(channel, answer)
+    except WireError as error:
+        return error.what
+    return ""
 
 
 def run(guard: WriteGuard, say: Callable[[str], None]) -> None:

@@ -102,12 +102,17 @@ def watts_of(text: str, name: str) -> float:
 def read_settings(path: Path) -> GuardSettings:
     """Read the file; relative paths start at its folder. Raises: InputError naming the key."""
     try:
-        data = tomllib.loads(path.read_text())
+        return parse_settings(path.read_bytes(), path)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+
+
+def parse_settings(text: bytes, path: Path) -> GuardSettings:
+    """Return what a text says as the file at ``path`` would. Raises: InputError naming the key."""
+    try:
+        return _Reader(path, tomllib.loads(text.decode())).settings()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is no TOML: {error}", where=path) from error
-    return _Reader(path, data).settings()
 
 
 @dataclass

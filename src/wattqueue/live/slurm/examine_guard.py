@@ -85,7 +85,7 @@ def _figures(there: GuardSettings, wanted: GuardSettings) -> Iterator[tuple[str,
     if not (_is_file(there.cap) or _is_file(wanted.cap)):
         yield "cap", _cap_w(there.cap), _cap_w(wanted.cap)
     yield "without_jobs_w", there.without_jobs_w, wanted.without_jobs_w
-    for partition in sorted(there.node_w.keys() | wanted.node_w.keys()):
+    for partition in sorted((there.node_w.keys() | wanted.node_w.keys()) - (there.free ^ wanted.free)):
         # a partition that is not named counts as the dearest
         yield f"node_w.{partition}", there.most_w(partition, 1), wanted.most_w(partition, 1)
 

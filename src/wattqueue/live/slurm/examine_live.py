@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 from wattqueue.errors import WattQueueError
 from wattqueue.live.config import LiveConfig
@@ -13,20 +15,30 @@ from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
-from wattqueue.live.slurm.guard import Guard
+from wattqueue.live.slurm.examine_guard import compare_settings, examine_guard
+from wattqueue.live.slurm.guard import Guard, guard_file_text
 from wattqueue.live.slurm.submit_text import VERSION, Written, read_data
+from wattqueue.live.units import GUARD_FILE
 
 AREA = "Live"
 
 
 def examine_live(
-    config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[], float] = time.time
+    config: LiveConfig,
+    slurm: Slurm | None = None,
+    clock: Callable[[], float] = time.time,
+    file: Path | None = None,
 ) -> Iterator[Check]:
-    """Check heartbeat, pool, job_submit.lua and what Slurm has beside them, and partitions against the machine file.
+    """Check heartbeat, guard, pool, job_submit.lua and what Slurm has beside them, and partitions.
 
-    What is not there, or cannot be examined, is a finding too.
+    ``file`` is that of the configuration, beside which a guard's own file stands. What is not there, or cannot be
+    examined, is a finding too.
     """
     yield from _heartbeat(config, clock())
+    answer: dict[str, Any] = {}
+    if config.guard is not None:
+        answer, checks = examine_guard(config.guard.socket)
+        yield from checks
     try:
         cluster = connect(config, slurm, clock)
         yield from _pool(cluster)
@@ -39,6 +51,9 @@ def examine_live(
         if not findings:
             yield Check(AREA, "installation", YES, "job_submit.lua, licences and slurm.conf fit the configuration")
         yield from _submit_data(guard, cluster.slurm, clock())
+        if config.guard is not None and file is not None:
+            text = guard_file_text(guard, config, config.guard)
+            yield from compare_settings(file.absolute().parent / GUARD_FILE, text, answer)
         for text in guard.shared_lines():
             yield Check(AREA, "shared nodes", YES, text)
         texts = inspect_partitions(guard.layout, cluster.observe().nodes, guard.shared)

@@ -35,7 +35,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.cap import parse_cap
 from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
-from wattqueue.live.config import LiveConfig
+from wattqueue.live.config import GuardSection, LiveConfig
 from wattqueue.live.features.capfile import names_file
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.goal import JobGoal, job_writes
@@ -283,12 +283,7 @@ def guard_lines(guard: Guard, config: LiveConfig, file: Path, *, write: bool) ->
     """
     if config.guard is None:
         return []
-    machine = guard.layout.machine
-    cap_w = math.nan if names_file(config.cap) else float(parse_cap(config.cap, machine).cap_w.max())
-    node_w = {name: node.watts for name, node in guard.settings.data.nodes.items()}
-    without_jobs_w = machine.scope_idle_w() + guard.shared_count.watts
-    text = guard_text(config, config.guard, node_w, guard.settings.data.free, without_jobs_w, cap_w)
-    path = file.parent / GUARD_FILE
+    text, path = guard_file_text(guard, config, config.guard), file.parent / GUARD_FILE
     if not write:
         return [f"# {path}, for the guard:", *text.splitlines()]
     if path.exists():
@@ -296,3 +291,12 @@ def guard_lines(guard: Guard, config: LiveConfig, file: Path, *, write: bool) ->
         return [f"{path} is as it should be" if same else f"note: {path} differs from what this configuration gives"]
     atomic_text(path, text, mode=0o644)
     return [f"wrote {path}: read it, it is what the guard checks writes against"]
+
+
+def guard_file_text(guard: Guard, config: LiveConfig, section: GuardSection) -> str:
+    """Return what the configuration of the process with the rights should say."""
+    machine = guard.layout.machine
+    cap_w = math.nan if names_file(config.cap) else float(parse_cap(config.cap, machine).cap_w.max())
+    node_w = {name: node.watts for name, node in guard.settings.data.nodes.items()}
+    without_jobs_w = machine.scope_idle_w() + guard.shared_count.watts
+    return guard_text(config, section, node_w, guard.settings.data.free, without_jobs_w, cap_w)
