@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.examples.shell_blocks import blocks_of, follow
 from tests.live.slurmlab import SlurmLab, real
 from tools.packages import ROOT
@@ -15,9 +17,10 @@ PAGE = ROOT / "docs" / "tutorials" / "observe.md"
 
 @real
 def test_the_tutorial_works_as_printed_and_writes_nothing(lab: SlurmLab, tmp_path: Path) -> None:
-    path = ":".join(folder for folder in (lab.bin_dir, lab.env["PATH"]) if folder)
+    if lab.bin_dir:
+        pytest.skip("the page takes Slurm's commands from the folders of the system: this release is not there")
     before = withheld(lab)
-    own = {"PATH": path, "WATTQUEUE_CACHE_DIR": str(CACHE_DIR.parent)}  # kernels that are compiled already
+    own = {"WATTQUEUE_CACHE_DIR": str(CACHE_DIR.parent)}  # kernels that are compiled already
     printed = follow(PAGE, tmp_path, lab.env | own)
     assert len(printed) == len(blocks_of(PAGE))
     assert withheld(lab) == before, "observing withholds no licences"
