@@ -55,8 +55,9 @@ def of_options(options: Callable[P, O]) -> Callable[[Callable[[O], R]], Callable
         def call(*given: P.args, **named: P.kwargs) -> R:
             return function(options(*given, **named))
 
-        said = "".join(f"        {one.name}: {what.sentence}\n" for one, what in options_of(options))
-        call.__doc__ = (function.__doc__ or "").replace("    Raises:", f"    Args:\n{said}\n    Raises:", 1)
+        said = "".join(f"    {one.name}: {what.sentence}\n" for one, what in options_of(options))
+        # without its indentation, which Python leaves out itself from 3.13 on
+        call.__doc__ = (inspect.getdoc(function) or "").replace("\nRaises:", f"\nArgs:\n{said}\nRaises:", 1)
         result = inspect.signature(function).return_annotation
         call.__signature__ = inspect.signature(options).replace(return_annotation=result)  # type: ignore[attr-defined]
         return call
