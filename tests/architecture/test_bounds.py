@@ -29,7 +29,7 @@ from wattqueue.errors import PolicyError, WattQueueError
 from wattqueue.formats.bounded import Count, Seconds
 from wattqueue.live.agents import AgentState
 from wattqueue.live.config import LiveConfig
-from wattqueue.model.bounds import of_option
+from wattqueue.model.option_bounds import of_option
 from wattqueue.policy.interfaces import AXES
 from wattqueue.policy.policy import build_part
 from wattqueue.policy.registry import part_class, part_names

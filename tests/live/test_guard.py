@@ -103,6 +103,17 @@ def test_the_configuration_of_a_guard_is_written_once_beside_the_controllers(tmp
     assert guard_lines(guard, make_config(tmp_path), file, write=True) == []
 
 
+def test_a_guard_counts_shared_nodes_at_their_maximum_whatever_their_states(tmp_path: Path) -> None:
+    """Nodes that are drained at the installation come back, and nobody writes the guard's file again."""
+    section = f'[guard]\nsocket = "{tmp_path}/socket"\nrun_dir = "{tmp_path}"\nplanner = "nobody"\n'
+    config, slurm = make_config(tmp_path, SHARED + section), make_slurm()
+    slurm.texts["nodes"] = slurm.texts["nodes"].replace("m[1-2]|idle", "m[1-2]|drained")
+    guard = Guard.of(config, slurm)
+    assert guard.shared_count.watts < 500.0
+    # idle watts of two managed nodes, and two shared ones at their maximum
+    assert "without_jobs_w = 700" in guard_lines(guard, config, tmp_path / "live.toml", write=False)
+
+
 def test_a_node_that_moved_is_reported_in_the_next_round(tmp_path: Path) -> None:
     slurm = make_slurm()
     guard = Guard.of(make_config(tmp_path), slurm)

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from wattqueue.errors import PolicyError, one_of
-from wattqueue.model.bounds import of_option
+from wattqueue.model.option_bounds import of_option
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of, stated
 from wattqueue.policy.registry import Policy, part_class
@@ -101,7 +101,7 @@ def _expected(parameter: inspect.Parameter | None, given: Any) -> str:
     """Return what an option should have been, judged by the default of its parameter; empty where it is right.
 
     Options without a default are left to the part, but numbers have the bounds of their unit everywhere
-    (``bounds.of_option``). Infinity is a number only where it is the default (``window_s = inf``: no end).
+    (``option_bounds.of_option``). Infinity is a number only where it is the default (``window_s = inf``: no end).
     """
     default = None if parameter is None else parameter.default
     number = isinstance(given, int | float) and not isinstance(given, bool)

@@ -145,6 +145,24 @@ def test_an_honest_planner_gets_its_work_done(tmp_path: Path) -> None:
     assert ended == 20
 
 
+def test_a_pool_beyond_the_cap_is_raised_as_far_as_the_cap_leaves(tmp_path: Path) -> None:
+    """A planner that counts less than the guard (nodes that are off or drained) is not left without watts."""
+    slurm = NaiveSlurm(open_w=100)
+    guard = guard_of(slurm, tmp_path)
+    most_w = CAP_W - IDLE_W
+    (error,) = write(guard, pool(most_w + 50))
+    assert slurm.open_w == most_w
+    assert error.startswith(LEFT_OUT)
+    assert f"{most_w} W" in error
+    assert write(guard, pool(most_w)) == [""]
+    slurm.submit(NaiveJob(1, "large", 2, 150, state="RUNNING"))
+    slurm.now_s += 30.0
+    assert refused(write(guard, pool(most_w - 10))[0], ABOVE)
+    assert slurm.open_w == most_w - 50, "what it may draw above its licence is not open"
+    guard.cap.text = "none"
+    assert write(guard, pool(TOTAL_W)) == [""]
+
+
 def test_a_release_on_fewer_watts_than_its_nodes_draw(tmp_path: Path) -> None:
     slurm = NaiveSlurm(open_w=500)
     guard = guard_of(slurm, tmp_path)
@@ -209,12 +227,12 @@ def test_a_list_that_is_none_is_no_empty_queue(text: str, tmp_path: Path) -> Non
     slurm = NaiveSlurm(open_w=100)
     slurm.submit(NaiveJob(1, "large", 2, 50, "RUNNING", held=False))
     guard = guard_of(slurm, tmp_path)
-    assert refused(write(guard, pool(700))[0], ABOVE)  # 150 W of a running job are uncovered
+    assert "leaves 650 W" in write(guard, pool(700))[0], "150 W of a running job are uncovered"
     slurm.now_s += 30.0
     slurm.lists[JOBS] = text
     answer = guard.answer(Packet({"do": "write", "writes": [pool(700)]}))
     assert "squeue" in answer.header["error"]
-    assert slurm.open_w == 100
+    assert slurm.open_w == 650
 
 
 def test_watts_of_jobs_that_the_list_does_not_show_count(tmp_path: Path) -> None:
@@ -231,8 +249,8 @@ def test_the_pool_stays_below_the_cap_that_it_read(tmp_path: Path) -> None:
     cap.write_text("time_s,cap_w\n0,900\n2000,500\n")
     slurm = NaiveSlurm()
     guard = guard_of(slurm, tmp_path, cap=str(cap))
-    assert refused(write(guard, pool(801))[0], ABOVE)
-    assert write(guard, pool(800)) == [""]
+    assert write(guard, pool(801)) == [f"{LEFT_OUT}: the cap that the guard reads leaves 800 W"]
+    assert slurm.open_w == 800
     slurm.now_s = 2_001.0  # the cap falls, and nobody asks
     guard.keep_cap()
     assert slurm.open_w == 400

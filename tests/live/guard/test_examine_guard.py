@@ -36,7 +36,9 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, Served]]:
     write_beat(run_dir, "control", time.time())
     own = read_settings(tmp_path / "guard.toml")
     served = Served(
-        guard_of(NaiveSlurm(now_s=time.time()), run_dir, cap=own.cap, node_w=own.node_w, without_jobs_w=own.without_jobs_w)
+        guard_of(
+            NaiveSlurm(now_s=time.time()), run_dir, cap=own.cap, node_w=own.node_w, without_jobs_w=own.without_jobs_w
+        )
     )
     yield file, served
     served.end()

@@ -87,7 +87,7 @@ def test_a_planner_reads_and_writes_through_the_guard(served: Served, slurm: Nai
     key = JobKey("1", 1.0)
     assert writer.apply_batch([SetPool("watts", "", "", 300), ReleaseJob("1", "", "", key=key)]) == ["", ""]
     assert (slurm.open_w, slurm.jobs["1"].held) == (300, False)
-    with pytest.raises(SlurmError, match="more than the pool"):
+    with pytest.raises(SlurmError, match="the cap that the guard reads leaves 800 W"):
         writer.apply(SetPool("watts", "", "", CAP_W))
     with pytest.raises(SlurmError, match="only commands that read"):
         GuardedCommands(guard).run(("scontrol", "reconfigure"))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -164,6 +164,21 @@ class GuardBound(WattBound):
             given = {name: value for name, value in write.fields._asdict().items() if value is not None}
             self._changed_fields[write.key] = before._replace(**given)
         super().note(write, error)
+
+    @property
+    def most_open_w(self) -> float:
+        """Return the greatest pool that the cap leaves; inf without a cap."""
+        return max(0.0, self.limit_w - self.uncovered_w)
+
+    def within(self, write: Write) -> Write:
+        """Return a raise of the pool as far as the cap leaves it, any other write as it is.
+
+        A planner that counts less without jobs (nodes that are off or drained) would be left with a low pool for ever.
+        """
+        if not isinstance(write, SetPool) or not self.open_w < self.most_open_w < write.open_w:
+            return write
+        most_w = math.floor(self.most_open_w)
+        return replace(write, open_w=most_w, after=str(most_w))
 
     def only_lowers(self, write: Write) -> bool:
         """Whether a write can only lower what jobs may draw, so that it needs no record."""

@@ -165,10 +165,12 @@ class WriteGuard:
         if any(isinstance(write, ReleaseJob) and bound.lacks_mark(write) for _, write in writes):
             bound = self.bound(comments=True)
         self._lower_pool(bound)  # a cap may have fallen since it was looked at
-        marked = [replace(write, reduces_power=bound.only_lowers(write)) for _, write in writes]
+        marked = [replace(bound.within(write), reduces_power=bound.only_lowers(write)) for _, write in writes]
         done = {id(one.write): one.error for one in self._apply(marked, bound)}
-        for (k, _), write in zip(writes, marked, strict=True):
+        for (k, asked), write in zip(writes, marked, strict=True):
             errors[k] = done.get(id(write), f"{LEFT_OUT}: an earlier write took too long")
+            if isinstance(write, SetPool) and isinstance(asked, SetPool) and write.open_w < asked.open_w:
+                errors[k] = errors[k] or f"{LEFT_OUT}: the cap that the guard reads leaves {write.open_w} W"
         return errors
 
     def _keep_data(self, sent: str) -> list[str]:
@@ -198,9 +200,8 @@ class WriteGuard:
 
     def _lower_pool(self, bound: GuardBound) -> None:
         """Lower the pool to what the cap leaves, where more is open."""
-        most_w = bound.limit_w - bound.uncovered_w
-        if bound.seen.pool is not None and bound.open_w > max(0.0, most_w):
-            left_w, why = max(0, math.floor(most_w)), "the cap that the guard reads"
+        if bound.seen.pool is not None and bound.open_w > bound.most_open_w:
+            left_w, why = math.floor(bound.most_open_w), "the cap that the guard reads"
             lower = SetPool(POOL_NAME, str(bound.open_w), str(left_w), left_w, why=why, reduces_power=True)
             self._apply([lower], bound)
 

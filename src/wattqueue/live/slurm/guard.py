@@ -183,13 +183,15 @@ class Guard:
     shared: SharedNodes = field(default_factory=SharedNodes)
     shared_count: SharedCount = field(default_factory=SharedCount)
     """What the shared nodes count now, by their states alone."""
+    shared_most_w: float = 0.0
+    """What they count if all are open."""
 
     @classmethod
     def of(cls, config: LiveConfig, slurm: Slurm) -> Guard:
         """Derive all of it from a configuration. Raises as :func:`settings_of`."""
         shared, layout = shared_nodes(config), layout_of(config, slurm, managed_machine(config))
-        count = shared.count([row for row, _ in _node_rows(slurm)])
-        return cls(settings_of(config, slurm), layout, shared, count)
+        nodes = [row for row, _ in _node_rows(slurm)]
+        return cls(settings_of(config, slurm), layout, shared, shared.count(nodes), shared.most_of_all_w(nodes))
 
     def shared_lines(self) -> list[str]:
         """Return what a person should know about shared nodes; empty where there are none."""
@@ -298,5 +300,5 @@ def guard_file_text(guard: Guard, config: LiveConfig, section: GuardSection) -> 
     machine = guard.layout.machine
     cap_w = math.nan if names_file(config.cap) else float(parse_cap(config.cap, machine).cap_w.max())
     node_w = {name: node.watts for name, node in guard.settings.data.nodes.items()}
-    without_jobs_w = machine.scope_idle_w() + guard.shared_count.watts
+    without_jobs_w = machine.scope_idle_w() + guard.shared_most_w  # whichever are drained now come back
     return guard_text(config, section, node_w, guard.settings.data.free, without_jobs_w, cap_w)
