@@ -202,8 +202,10 @@ class Simulator:
         watt = float(profiles.power_at(np.array([job]), middle)[0]) * 1e6
         mean = micro(self.profile_mean_w[job])
         here, idle = micro(float(self._row(self.actual, self.actual.power_w, job)[option])), micro(part.idle_w)
-        if here != mean and mean > idle:
+        if here != mean and mean > idle and here >= idle:
             watt = idle + (watt - idle) * ((here - idle) / (mean - idle))
+        elif here != mean and mean > 0:
+            watt = watt * (here / mean)
         return max(0, math.floor(watt + 0.5))
 
     def tick(self) -> None:

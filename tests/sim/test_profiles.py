@@ -15,6 +15,7 @@ from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.profiles import PROFILE_NOT_USED, power_windows, profile_power, profiled, with_profiles
@@ -110,7 +111,7 @@ def test_the_sum_is_the_naive_one_at_every_moment(seed: int, n: int) -> None:
 @given(st.integers(0, 2**40), st.integers(2, 20), st.integers(1, 60))
 def test_windows_add_up_to_the_whole_wherever_they_are_cut(seed: int, n: int, steps: int) -> None:
     run = finished(seed, n)
-    found = profiled(run.jobs, run.schedule, run.machine)
+    found = profiled(run)
     whole = profile_power(run)
     parts = list(power_windows(found, run.power, steps=steps))
     for a, b in itertools.pairwise(parts):
@@ -239,9 +240,24 @@ def test_a_run_that_changed_its_speed_keeps_its_constant_watts_and_is_counted() 
     end = run.schedule.energy_j.copy()
     end[j] *= 1.01
     odd = replace(run, schedule=replace(run.schedule, energy_j=end))
-    assert profiled(jobs, odd.schedule, odd.machine).left == 1
-    assert j not in profiled(jobs, odd.schedule, odd.machine).rows
+    assert profiled(odd).left == 1
+    assert j not in profiled(odd).rows
     assert with_profiles(odd).notes[PROFILE_NOT_USED] == 1
+
+
+@pytest.mark.parametrize(("idle_w", "true_w"), [(90.0, 60.0), (90.0, 120.0), (70.0, 60.0), (70.0, 120.0)])
+def test_samples_have_the_true_mean_whatever_idle_units_draw(idle_w: float, true_w: float) -> None:
+    """The job's samples of 60 and 100 W have the mean 80 W; in truth it draws another one here."""
+    profiles = PowerProfiles.from_samples([[60.0, 100.0]])
+    jobs = Jobs.build([0.0], [2], [40.0], mean_power_w=[80.0], profiles=profiles)
+    actual = Prediction(np.array([[true_w]]), np.ones((1, 1)))
+    machine = plain_machine(2, idle_w)
+    energy = 2 * true_w * 40.0
+    after = with_profiles(simulate(jobs, machine, load_policy("easy"), actual=actual))
+    within = simulate(jobs, machine, load_policy("easy"), actual=actual, phases_s=20.0)
+    for run in (after, within):
+        assert run.schedule.energy_j[0] == pytest.approx(energy)
+        assert run.power.jobs_w[0] < 2 * true_w < run.power.jobs_w[1]
 
 
 def test_a_window_or_a_profile_that_is_missing_is_refused() -> None:

@@ -203,7 +203,7 @@ def test_phases_stay_where_units_differ() -> None:
     profiles = PowerProfiles(np.zeros(2, np.int32), base, scale, *library, period_s=5.0)
     jobs = replace(JOBS, profiles=profiles)
     actual = actual_of(FACTOR)
-    run = with_profiles(simulate(jobs, plain_machine(3), load_policy("easy"), actual=actual), actual)
+    run = with_profiles(simulate(jobs, plain_machine(3), load_policy("easy"), actual=actual))
     assert run.notes == {}
     assert run.power.time_s.tolist() == [0.0, 1.0, 5.0, 10.0, 11.0]
     assert run.power.jobs_w.tolist() == [160.0, 260.0, 340.0, 100.0, 0.0]
@@ -219,7 +219,7 @@ def test_phases_keep_the_energy_that_the_engine_counted(seed: int) -> None:
     factor = drawn_factors(rng, 8)
     actual = replace(actual_power(jobs, plain_machine(8, 20.0)), unit_factor=factor)
     constant = simulate(jobs, plain_machine(8, 20.0), load_policy("easy"), actual=actual)
-    run = with_profiles(constant, actual)
+    run = with_profiles(constant)
     assert run.notes == {}
     series_j = float(np.sum(np.diff(run.power.time_s) * run.power.jobs_w[:-1]))
     assert series_j == pytest.approx(float(run.schedule.energy_j.sum()), rel=1e-9)

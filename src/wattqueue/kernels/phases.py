@@ -1,6 +1,6 @@
 """Samples of the power profiles that true watts follow, where a run is asked to (``kernels/ticks.py``).
 
-At another frequency, watts above idle shrink as the job's mean does (``sim/profiles.py``).
+At another frequency, or on another partition, watts above idle shrink as the job's mean does (``sim/profiles.py``).
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ def sample_uw(view: KernelView, truth: Truth, job: int, place: int) -> int:
     option = as_int64(view.held.option[job])
     idle = view.units.idle_uw[view.units.option_partition[option]]
     mean, here = phases.mean_uw[job], unit_uw(truth.actual, job, option)
-    if here != mean and mean > idle:
+    if here != mean and mean > 0:
+        if mean <= idle or here < idle:
+            idle = as_int64(0)  # nothing above idle watts to shrink: the whole sample does
         watt = idle + (watt - idle) * ((here - idle) / (mean - idle))
     return as_int64(max(0.0, math.floor(watt + 0.5)))

@@ -100,6 +100,8 @@ class Run:
     """Times that each job outlived its planned time; empty where no run times are predicted."""
     checkpointed_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Seconds of work at reference speed that requeues of each job kept. Shape (n,), empty for none."""
+    actual: Prediction | None = None
+    """True watts and time factors that the caller gave; None where they are the trace's and the machine's."""
 
     @property
     def parked_s(self) -> NDArray[np.float64]:
@@ -217,7 +219,7 @@ class Simulation:
             jobs, machine, actual or actual_power(jobs, machine), reject, signals, events, phases_s, reading,
             stores_work=needs.views,
         )  # fmt: skip
-        self.phases_s = phases_s
+        self.phases_s, self.actual = phases_s, actual
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
         self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap, signals), site_meter_of(needs.metered))
@@ -382,7 +384,7 @@ class Simulation:
         promised = self.view.planned.promise
         more = (promised if len(promised) else None, self.view.planned.overruns, self.log.checkpointed_s)
         inputs = self.jobs, self.machine, self.cap
-        return Run(*inputs, schedule, power, notes, self.phases_s, *more)
+        return Run(*inputs, schedule, power, notes, self.phases_s, *more, self.actual)
 
     def _plan_counts(self) -> dict[str, int]:
         """Return how often planned times and promised starts turned out wrong, where run times are predicted."""

@@ -75,14 +75,14 @@ class ProfiledRuns:
     """Profiled jobs that keep their constant watts."""
 
 
-def with_profiles(run: Run, actual: Prediction | None = None) -> Run:
+def with_profiles(run: Run) -> Run:
     """Return the run with the power series that its jobs' profiles add up to, and their energies.
 
-    ``actual`` must be what ``simulate`` was given. ``notes`` counts ``PROFILE_NOT_USED`` jobs (ProfiledRuns.left).
+    ``notes`` counts ``PROFILE_NOT_USED`` jobs (ProfiledRuns.left).
 
     Raises: InputError if no job has a profile.
     """
-    found = profiled(run.jobs, run.schedule, run.machine, actual)
+    found = profiled(run)
     return _with_power(run, found, _joined(list(power_windows(found, run.power))))
 
 
@@ -94,9 +94,7 @@ def _with_power(run: Run, found: ProfiledRuns, power: PowerSeries) -> Run:
     return replace(run, power=power, schedule=replace(run.schedule, energy_j=energy), notes=notes)
 
 
-def profile_power(
-    run: Run, *, begin_s: float | None = None, end_s: float | None = None, actual: Prediction | None = None
-) -> PowerSeries:
+def profile_power(run: Run, *, begin_s: float | None = None, end_s: float | None = None) -> PowerSeries:
     """The power series of a run whose jobs carry profiles, from ``begin_s`` to ``end_s``.
 
     Rows stand at each moment when power changes; the first at ``begin_s``, the last at ``end_s`` (defaults: the
@@ -104,16 +102,17 @@ def profile_power(
 
     Raises: InputError if no job has a profile, or the window ends before it begins.
     """
-    found = profiled(run.jobs, run.schedule, run.machine, actual)
+    found = profiled(run)
     return _joined(list(power_windows(found, run.power, begin_s=begin_s, end_s=end_s)))
 
 
-def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Prediction | None = None) -> ProfiledRuns:
-    """Return the runs whose watts follow a profile: those that kept one speed from start to end.
+def profiled(run: Run) -> ProfiledRuns:
+    """Return the runs of a simulation whose watts follow a profile: those that kept one speed from start to end.
 
     A run counts as steady if its length and its energy are those of the option at which it ran, on its units, to
     ``_CHANGED``.
     """
+    jobs, schedule, machine, actual = run.jobs, run.schedule, run.machine, run.actual
     if jobs.profiles is None:
         raise InputError("no job carries a power profile", hint="use a workload or trace format that has samples")
     profiles = jobs.profiles
@@ -195,13 +194,15 @@ def _runs(
 ) -> RunTable:  # fmt: skip
     """Return runs with base and scale at the speed they had.
 
-    Watts above idle shrink at a lower speed as the job's mean does, and samples come at longer periods.
+    Watts above idle shrink at a lower speed as the job's mean does, and samples come at longer periods. Where a mean is
+    not above idle watts, the whole sample shrinks: the mean of the samples is the true one in either case.
     """
     partition_idle = np.array([p.idle_w for p in machine.partitions])
     idle = partition_idle[machine.option_partition[schedule.option[rows]]]
     work = np.minimum(jobs.runtime_s, jobs.walltime_s)
     mean = profiles.mean_power_w(work)[rows]
-    slowed = (unit_uw != np.rint(mean * codes.MICRO)) & (mean > idle)
+    slowed = (unit_uw != np.rint(mean * codes.MICRO)) & (mean > 0.0)
+    idle = np.where((mean > idle) & (unit_uw / codes.MICRO >= idle), idle, 0.0)
     shrink = np.where(slowed, (unit_uw / codes.MICRO - idle) / np.where(slowed, mean - idle, 1.0), 1.0)
     return RunTable(
         profiles.pattern[rows],
@@ -372,7 +373,7 @@ def with_phases(run: Run, period_s: float = PERIOD_S) -> tuple[Run, CapFigures]:
 
     Raises: InputError if no job has a profile.
     """
-    found = profiled(run.jobs, run.schedule, run.machine)
+    found = profiled(run)
     begin, end = span(run.jobs, run.schedule)
     if len(run.power.time_s) == 0:  # no job ran, so there is nothing to replace
         return run, cap_figures(run.power, run.machine, run.cap, begin, end)

@@ -110,7 +110,7 @@ def replay_workload(
         return max(start_s, _rounded(start_s + float(work[job]) * float(factors[job])))
 
     state = np.where(s.ran, np.where(killed, State.KILLED, State.COMPLETED), s.state).astype(np.int8)
-    return _run(recorded, starts, cap, end_of, micro, None, state)
+    return replace(_run(recorded, starts, cap, end_of, micro, None, state), actual=actual)
 
 
 def _run(

@@ -164,4 +164,4 @@ def _windows(run: Run) -> Iterable[PowerSeries]:
     """Return the run's true power, with the phases of its jobs where they are known, window by window."""
     if not has_phases(run):
         return [run.power]
-    return power_windows(profiled(run.jobs, run.schedule, run.machine), run.power)
+    return power_windows(profiled(run), run.power)

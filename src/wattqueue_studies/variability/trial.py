@@ -130,7 +130,7 @@ class BudgetCase:
                 run = simulate(jobs, self.variant.machine, policy, cap=cap, actual=actual, phases_s=phases_s)
                 return run, run.power
             run = simulate(jobs, self.variant.machine, policies[name], cap=cap, actual=actual)
-            return run, profile_power(run, actual=actual)
+            return run, profile_power(run)
 
         return simulated
 
