@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError, OutputError, WattQueueError
-from wattqueue.formats.table.job_table import COLUMNS, OF_POLICIES, SUBMISSION, read_table, write_table
+from wattqueue.formats.table.job_table import COLUMNS, FURTHER, OF_POLICIES, RAN, SUBMISSION, read_table, write_table
 from wattqueue.model import bounds, consent
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.version import SCHEMA_VERSION
@@ -354,7 +354,7 @@ VALUES = {
     "job_id": ("a7", "b1"), "submit_s": (0.0, 5.0), "nodes": (1.0, 2.0), "user": ("ada", ""), "app": ("", "lu"),
     "partition": ("p", ""), "allowed": (1.0, None), "capped_windows": (0.0, None), "frequency_min_hz": (1e9, None),
     "frequency_max_hz": (None, 2e9), "script": ("#!/bin/sh", ""), "submit_line": ("", "sbatch a"),
-    "job_environment": ("A=1", ""), "greatest_slowdown": (2.0, None),
+    "job_environment": ("A=1", ""), "ran_partition": ("p", ""), "ran_frequency_hz": (2e9, None), "greatest_slowdown": (2.0, None),
 }  # fmt: skip
 """Values of two jobs in each column; others: 60 and, where a gap is allowed, none."""
 
@@ -363,10 +363,10 @@ VALUES = {
 @pytest.mark.parametrize("prefix", ["", "x_"])
 def test_every_column_that_the_guide_names_is_read_and_written(tmp_path: Path, ending: str, prefix: str) -> None:
     names = named_in_the_guide()
-    assert {*COLUMNS, *OF_POLICIES, *SUBMISSION} == set(names)
+    assert {*COLUMNS, *FURTHER} == set(names)
     filled = (60.0, 60.0), (60.0, None)
     cells = {name: VALUES.get(name, filled[name not in {"runtime_s"}]) for name in names}
-    of_policies = {*OF_POLICIES, *SUBMISSION}
+    of_policies = set(FURTHER)
     head = {name: prefix + name if name in of_policies else name for name in names}
     path = tmp_path / f"jobs{ending}"
     frame = pl.DataFrame({head[name]: list(values) for name, values in cells.items()})
@@ -379,7 +379,7 @@ def test_every_column_that_the_guide_names_is_read_and_written(tmp_path: Path, e
     for name in OF_POLICIES:
         expected = [np.nan if v is None else v for v in cells[name]]
         np.testing.assert_array_equal(jobs.extra[name], expected)
-    for name in SUBMISSION:
+    for name in (*SUBMISSION, *RAN):
         assert [v or "" for v in jobs.extra[name]] == list(cells[name])
     assert jobs.consent is not None
     write_table(tmp_path / "again.csv", jobs)

@@ -16,7 +16,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Physics
 from wattqueue.options import options_of
+from wattqueue.runs.task import Task
+from wattqueue.workload.generated import is_generated
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,6 +47,20 @@ def machine_arguments(
     name = None if machine is None else text(machine, "machine", "a name of the catalogue, a TOML file or a Machine")
     watts = None if node_watts is None else text(node_watts, "node_watts", 'a text such as "95:190"')
     return None, {"machine": name, "nodes": nodes, "node_watts": watts}
+
+
+def physics_arguments(task: Task, physics: Physics | PathLike | None, error: float, seed: int) -> dict[str, Any]:
+    """Return the fields of a ``Task`` that name physics; an object goes beside the task.
+
+    The seed of generated jobs is that of their generation; of others it is ``seed``, which draws the error.
+    """
+    named = physics is not None and not isinstance(physics, Physics)
+    name = text(physics, "physics", "the name of a TOML, or Physics") if named else None
+    return {
+        "physics": name,
+        "physics_error": error or None,
+        "seed": task.seed if is_generated(task.workload) else seed,
+    }
 
 
 def of_options(options: Callable[P, O]) -> Callable[[Callable[[O], R]], Callable[P, R]]:

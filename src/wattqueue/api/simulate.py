@@ -14,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wattqueue.api.inputs import machine_arguments, of_options, text
+from wattqueue.api.inputs import machine_arguments, of_options, physics_arguments, text
 from wattqueue.api.jobs import job_table
 from wattqueue.api.run import RunResult
 from wattqueue.errors import InputError
 from wattqueue.formats.times import duration_s
 from wattqueue.model.load_target import LoadTargets
+from wattqueue.model.physics import Physics
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Estimator
 from wattqueue.policy.registry import Policy
@@ -62,10 +63,13 @@ def simulate(options: SimulateOptions) -> RunResult:
         targets=None if targets is None or isinstance(targets, LoadTargets) else text(targets, "targets", TARGETS_HINT),
         consent=None if consent is None else text(consent, "consent", "the name of a TOML"),
         phases_s=duration_s(o.phases, "phases"),
+        **physics_arguments(table.task, o.physics, o.physics_error, o.seed),
     )
     given = targets if isinstance(targets, LoadTargets) else None
     limit = cap if isinstance(cap, Cap) else None
-    outcome = perform(load(task, machine=made, row=row, cap=limit, targets=given, workload=table.workload))
+    physics = o.physics if isinstance(o.physics, Physics) else None
+    inputs = load(task, machine=made, row=row, cap=limit, targets=given, workload=table.workload, physics=physics)
+    outcome = perform(inputs)
     refuse_if_none_fits(outcome)
     kept = record(outcome)
     return RunResult(replace(kept, facts=recordable(kept.facts)), dict(outcome.run.notes))

@@ -31,7 +31,7 @@ OUTCOMES = frozenset({"runtime_s", "mean_power_w", "max_power_w", "start_s", "pr
 OUTCOME_COLUMNS = frozenset(
     {
         *("energy_j", "energy_quality", "energy_from", "failed_counters", "state", "exit_code", "alone", "pclass"),
-        *("partition_nodes", "cluster_nodes"),
+        *("partition_nodes", "cluster_nodes", "ran_partition", "ran_frequency_hz"),
     }
 )
 """Columns of ``Jobs.extra`` that nobody knows at a submission: measurements, how a job ended, counts over a trace."""

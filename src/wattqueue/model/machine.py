@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
+from wattqueue.model.physics import PhysicsFiles
 from wattqueue.model.power_sensor import Covers, PowerSensor
 
 CapScope = Literal["machine", "dynamic", "jobs"]
@@ -143,6 +144,8 @@ class Machine:
     """Cap of runs that state none; None for no cap."""
     sensor: PowerSensor | None = None
     """How its watts are measured; None: nothing measures."""
+    physics: PhysicsFiles | None = None
+    """Files that state what jobs truly draw and take on it; ``runs.physics`` reads them."""
     source: str = ""
     """Where the figures come from, as free text for reports."""
 

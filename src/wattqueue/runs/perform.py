@@ -22,13 +22,16 @@ from wattqueue.model.known_jobs import Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import ENERGIES, Metrics, metrics
+from wattqueue.model.physics import Physics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
+from wattqueue.runs.physics import physics_of, shared_files
 from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.sim.engine import Progress, Run, Simulation, simulate
+from wattqueue.sim.physics import FROM_TABLES, true_figures
 from wattqueue.sim.profiles import has_phases, with_phases
 from wattqueue.sim.truth import NodeEvents, actual_power
 
@@ -51,6 +54,8 @@ class RunInputs:
     """The cap; infinite for none."""
     targets: LoadTargets = field(default_factory=LoadTargets.none)
     """Load targets, beside the cap."""
+    physics: Physics | None = None
+    """What files say of the truth, beside the trace; None for the trace and the machine's exponents."""
     past: Past | None = None
     """What had ended before, where the workload begins in the middle of a trace."""
 
@@ -75,8 +80,9 @@ def load(
     cap: Cap | None = None,
     targets: LoadTargets | None = None,
     workload: Workload | None = None,
+    physics: Physics | None = None,
 ) -> RunInputs:
-    """Read a task's inputs. ``machine``, ``row``, ``cap`` and ``targets`` replace the named ones (a rerun has its own).
+    """Read a task's inputs; what is given replaces what the task names (a rerun has its own machine, row and cap).
 
     Order: machine, policy, cap (a share needs the machine), workload; so a misspelt policy is reported before a long
     trace is read. A task that names no machine has that of its trace, where the trace says what it was.
@@ -93,11 +99,13 @@ def load(
     if targets is None:
         named = task.targets
         targets = LoadTargets.none() if named is None else read_load_targets(Path(named), machine, cap)
+    truth = physics_of(task, machine, physics)
     workload = workload or task_workload(task)
     jobs = workload.jobs
     if task.consent is not None:
         jobs = with_defaults(jobs, read_consent_defaults(Path(task.consent)))
-    return RunInputs(with_hashes(task, row), jobs, workload.unusable, machine, policy, cap, targets)
+    task = with_hashes(task, row, truth.files if truth is not None else ())
+    return RunInputs(task, jobs, workload.unusable, machine, policy, cap, targets, truth)
 
 
 def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
@@ -108,14 +116,14 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     """
     jobs = with_nodes_for_memory(inputs.jobs, inputs.machine)
     given: dict[str, Any] = {"cap": inputs.cap, "targets": inputs.targets, "past": inputs.past, "progress": progress}
-    given["phases_s"] = inputs.task.phases_s
+    given |= {"phases_s": inputs.task.phases_s, "actual": inputs.physics}
     run, kept = simulate(jobs, inputs.machine, inputs.policy, **given), None
     if has_phases(run):
         run, kept = with_phases(run)
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))
     if kept is not None:
         figures |= kept._asdict()
-    if not watts_stated(inputs.jobs, inputs.machine):
+    if not (watts_stated(inputs.jobs, inputs.machine) or any(text == FROM_TABLES for text in run.sources)):
         figures |= dict.fromkeys(ENERGIES)
     run.notes.update(warnings_of(inputs, jobs))
     return TaskResult(inputs, run, figures)
@@ -124,8 +132,10 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
 def prepared(inputs: RunInputs) -> Simulation:
     """Return the simulation of these inputs, before its first event."""
     jobs, machine = with_nodes_for_memory(inputs.jobs, inputs.machine), inputs.machine
+    physics = inputs.physics
+    actual = actual_power(jobs, machine) if physics is None else true_figures(physics, jobs, machine).actual
     return Simulation(
-        jobs, machine, inputs.policy, inputs.cap, actual_power(jobs, machine), NodeEvents.none(),
+        jobs, machine, inputs.policy, inputs.cap, actual, NodeEvents.none(),
         past=inputs.past, phases_s=inputs.task.phases_s, targets=inputs.targets,
     )  # fmt: skip
 
@@ -165,4 +175,6 @@ def warnings_of(inputs: RunInputs, jobs: Jobs) -> dict[str, int]:
     known = [p.max_w for p in inputs.machine.partitions if p.max_w is not None]
     if peak is not None and known:
         found["jobs that draw more than the unit's stated maximum"] = int((peak > max(known)).sum())
+    if inputs.physics is not None and (shared := shared_files(inputs.physics, inputs.policy.row)):
+        found[f"prediction = truth: files that estimator and physics both read ({', '.join(shared)})"] = len(shared)
     return {text: count for text, count in found.items() if count}

@@ -36,6 +36,8 @@ def record(outcome: TaskResult) -> RunRecord:
     facts = {**recipe(inputs), **trace_facts(outcome), **({"oracle": oracles} if oracles else {})}
     if has_phases(run):
         facts[MEANS] = PERIOD_S
+    if run.sources:
+        facts["physics"] = dict(run.sources)
     if len(inputs.targets):
         watts = inputs.targets.in_watts(run.machine, inputs.cap)
         facts["targets"] = [asdict(watts.row(k)) for k in range(len(watts))]

@@ -5,7 +5,7 @@ The functions below read what a task names: its machine, its policy, its workloa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,10 @@ class Task:
     phases_s: float | None = None
     """Seconds between two samples of power profiles that true watts follow in the run; None: constant watts in the run,
     profiles afterwards."""
+    physics: str | None = None
+    """A physics file; None for what the machine file states, or none."""
+    physics_error: float | None = None
+    """Standard deviation of the logarithm of what the physics is multiplied by; ``seed`` seeds its draws."""
     hashes: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the files that went in, by field; compared when a run is repeated."""
 
@@ -140,30 +144,29 @@ def task_jobs(task: Task) -> tuple[Jobs, Unusable]:
     return workload.jobs, workload.unusable
 
 
-def task_files(task: Task, row: Mapping[str, Any]) -> dict[str, Path]:
+def task_files(task: Task, row: Mapping[str, Any], more: Iterable[str] = ()) -> dict[str, Path]:
     """Return the files that a task's values name, by field, and those that its policy's ``row`` names, by path.
 
-    Names of catalogue entries and generators are no files.
+    ``more`` are files that files name: those of physics. Names of catalogue entries and generators are no files.
     """
-    named = {
-        name: getattr(task, name) for name in ("machine", "cap", "targets", "consent", "policy", "estimator", "kind")
-    }
+    fields = ("machine", "cap", "targets", "consent", "policy", "estimator", "kind", "physics")
+    named = {name: getattr(task, name) for name in fields}
     named["policy"], _ = split_name(task.policy)  # files of single choices are in the row
     files = {key: Path(value.partition(":")[0]) for key, value in named.items() if value}
     # A name without a suffix may be that of a catalogue entry beside which a file of that name lies; a trace has none.
     files = {key: path for key, path in files.items() if path.suffix}
     if not is_generated(task.workload):
         files["workload"] = Path(task.workload)
-    files |= {str(path): path for path in files_in(row) if path not in files.values()}
+    files |= {str(path): path for path in (*files_in(row), *map(Path, more)) if path not in files.values()}
     return {key: path for key, path in sorted(files.items()) if path.is_file()}
 
 
-def with_hashes(task: Task, row: Mapping[str, Any]) -> Task:
-    """Return the task with the hash of each file; ``row`` is its policy's, empty for a task without one.
+def with_hashes(task: Task, row: Mapping[str, Any], more: Iterable[str] = ()) -> Task:
+    """Return the task with the hash of each file (``task_files``); ``row`` is empty for a task without a policy.
 
     Raises: InputError if a recorded hash is another one: the file has changed since.
     """
-    hashes = {key: sha256_of(path) for key, path in task_files(task, row).items()}
+    hashes = {key: sha256_of(path) for key, path in task_files(task, row, more).items()}
     for key, recorded in task.hashes.items():
         if hashes.get(key) != recorded:
             raise InputError(

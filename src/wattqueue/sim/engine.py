@@ -17,12 +17,12 @@ and nothing reads a clock or a global random state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import EngineError, MachineError
+from wattqueue.errors import EngineError, InputError, MachineError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound_entries import bind
@@ -39,6 +39,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Physics
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries, Prediction
@@ -55,6 +56,7 @@ from wattqueue.policy.session import Session
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.outcome import power_of, schedule_of, targets_exceeded
+from wattqueue.sim.physics import true_figures
 from wattqueue.sim.rejection import rejections
 from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
@@ -102,6 +104,8 @@ class Run:
     """Seconds of work at reference speed that requeues of each job kept. Shape (n,), empty for none."""
     actual: Prediction | None = None
     """True watts and time factors that the caller gave; None where they are the trace's and the machine's."""
+    sources: dict[str, int] = field(default_factory=dict)
+    """For how many jobs each source of physics was used, by text; they are among the notes. Empty without physics."""
 
     @property
     def parked_s(self) -> NDArray[np.float64]:
@@ -117,7 +121,7 @@ def simulate(
     *,
     cap: Cap | None = None,
     targets: LoadTargets | None = None,
-    actual: Prediction | None = None,
+    actual: Prediction | Physics | None = None,
     events: NodeEvents | None = None,
     past: Past | None = None,
     phases_s: float | None = None,
@@ -126,25 +130,36 @@ def simulate(
     """Replay ``jobs`` on ``machine`` under ``policy`` and ``cap`` (None: no cap).
 
     ``targets`` limit as the cap does while they are in force; the run's ``cap`` is the lower of both.
-    ``actual`` gives true watts and time factors by option where the trace's own figures and the
-    machine's exponents are not the truth; ``events`` failures and returns; ``past`` what had ended before
+    ``actual`` gives true watts and time factors by option, or physics that states them, where the trace's own figures
+    and the machine's exponents are not the truth; ``events`` failures and returns; ``past`` what had ended before
     the first submission, which an estimator that learns begins with; ``phases_s`` lets true watts follow the jobs'
     power profiles in the run itself, sampled at each whole multiple of so many seconds; ``progress`` is called with
     (jobs ended or rejected, n) from time to time.
 
     Raises: MachineError if a cap applies to watts that are not known; PolicyError for a part that breaks its contract,
-    a choice that nothing carries out, or an estimator that learns but cannot start from a past.
+    a choice that nothing carries out, or an estimator that learns but cannot start from a past; InputError for physics
+    that does not fit jobs and machine (``sim.physics.true_figures``), or that the machine states and nobody read.
 
     Example::
 
         run = simulate(jobs, machine, load_policy("easy"), cap=Cap.constant(1e6))
     """
     events = events or NodeEvents.none()
+    if machine.physics is not None and actual is None:
+        raise InputError("the machine file states physics", where=machine.name, hint="hand it in: simulate(actual=...)")
+    truth = None
+    if isinstance(actual, Physics):
+        truth = true_figures(actual, jobs, machine)
+        actual = truth.actual
     simulation = Simulation(
         jobs, machine, policy, cap or Cap.none(), actual, events, past=past, phases_s=phases_s, targets=targets
     )
     simulation.go(progress)
-    return simulation.result()
+    run = simulation.result()
+    if truth is None:
+        return run
+    used = truth.notes(run.schedule)
+    return replace(run, sources=used, notes={**run.notes, **used})
 
 
 def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine) -> Signals:

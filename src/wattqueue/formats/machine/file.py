@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -34,10 +34,12 @@ from typing import TYPE_CHECKING, Any
 from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
 from wattqueue.formats.atomic_write import atomic_write, exists
 from wattqueue.formats.checked_toml import first_finding
+from wattqueue.formats.physics import anchored, physics_files
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.codec import plain
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.physics import EarFiles, PhysicsFiles
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.version import SCHEMA_VERSION
 
@@ -86,7 +88,9 @@ def read_machine(path: Path) -> Machine:
 
     Raises: InputError for a file that cannot be read; MachineError naming file, partition and key.
     """
-    return machine_of(read_toml(path), path)
+    data = read_toml(path)
+    machine = machine_of(data, path)
+    return machine if machine.physics is None else replace(machine, physics=anchored(machine.physics, path.parent))
 
 
 def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
@@ -112,7 +116,9 @@ def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
         partitions = tuple(_partition(row) for row in checked.pop("partitions"))
         sensor = checked.pop("sensor", None)
         measured = None if sensor is None else PowerSensor(**sensor)
-        return Machine(partitions=partitions, sensor=measured, **checked)
+        physics = checked.pop("physics", None)
+        stated = None if physics is None else physics_files(physics, f"{where}: physics")
+        return Machine(partitions=partitions, sensor=measured, physics=stated, **checked)
     except WattQueueError as error:
         raise MachineError(error.what, where=f"{where}: {error.where}", hint=error.hint) from error
 
@@ -150,10 +156,12 @@ def _explained(error: ValidationError, where: str | Path) -> MachineError:
     return MachineError(what, where=where, hint=hint)
 
 
-def _table(place: Container[object]) -> type[Machine | Partition | PowerSensor]:
+def _table(place: Container[object]) -> type[Machine | Partition | PowerSensor | PhysicsFiles | EarFiles]:
     """Return the class whose fields are the keys of the table at a place of the file."""
     if "partitions" in place:
         return Partition
+    if "physics" in place:
+        return EarFiles if "ear" in place else PhysicsFiles
     return PowerSensor if "sensor" in place else Machine
 
 

@@ -76,6 +76,30 @@ class SensorFile(BaseModel):
     loss: Share | None = None
 
 
+class EarTable(BaseModel):
+    """The table ``ear`` of physics: EAR's coefficients, and metrics of applications from one of two sources."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    coefficients: Name
+    apps: Name | None = None
+    database: Name | None = None
+
+
+class PhysicsTable(BaseModel):
+    """The ``[physics]`` table, and a physics file as a whole; keys have the meaning of PhysicsFiles."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    # Where jobs ran whose table does not say it: partition, and its clock in Hz.
+    reference: Name | None = None
+    reference_hz: Frequency | None = None
+    # Files, from the folder of this one.
+    table: Name | None = None
+    units: Name | None = None
+    ear: EarTable | None = None
+
+
 class MachineFile(BaseModel):
     """The file; keys that are left out keep the defaults of Machine."""
 
@@ -88,6 +112,8 @@ class MachineFile(BaseModel):
     cap_w: Annotated[float, within(bounds.CAP_W)] | None = None
     # How watts are measured.
     sensor: SensorFile | None = None
+    # What jobs truly draw and take.
+    physics: PhysicsTable | None = None
     # Where the figures come from, as free text; no computation uses it.
     source: str | None = None
     partitions: Annotated[list[PartitionFile], Field(min_length=1)]

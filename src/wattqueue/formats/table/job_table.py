@@ -50,10 +50,15 @@ OF_POLICIES = {
     "capped_windows": replace(ALLOWED, reason="1 is a job that may run while a cap is in force, 0 one that may not"),
     "memory_gb": replace(bounds.MEMORY_GB, low=0, reason="memory of the whole job in GB, not in bytes or MB"),
     "user_power_w": UNIT_W,
+    "ran_frequency_hz": bounds.FREQUENCY_HZ,
 }
-"""Columns of numbers that only some policies read, each with its range; empty where a job states nothing."""
+"""Columns of numbers that only some policies or physics read, each with its range; empty where a job states nothing."""
 SUBMISSION = ("script", "submit_line", "job_environment")
 """Columns of texts that only some policies read: what a user wrote into the submission."""
+RAN = ("ran_partition",)
+"""Columns of texts that only physics reads: where a job ran when its run time and watts were recorded."""
+FURTHER = (*OF_POLICIES, *SUBMISSION, *RAN)
+"""Columns that are kept in ``Jobs.extra``."""
 FLAGS = ("allowed", "capped_windows")
 """Columns whose only values are 0 and 1."""
 OWN = ("submit_s", "nodes", "walltime_s", "runtime_s", "mean_power_w", "max_power_w", "start_s", *consent.COLUMNS)
@@ -135,7 +140,7 @@ def _jobs(path: Path, frame: pl.DataFrame, facts: dict[str, str], default_wallti
         more["consent"] = consent.Consent.build(len(frame), **stated)
     if "job_id" in frame.columns:
         more["job_id"] = _ids(path, frame["job_id"])
-    kept = [name for name in frame.columns if name.startswith(EXTRA) or name in (*OF_POLICIES, *SUBMISSION)]
+    kept = [name for name in frame.columns if name.startswith(EXTRA) or name in FURTHER]
     extra = {n.removeprefix(EXTRA): numbers.pop(n) if n in numbers else plain(frame[n]) for n in kept}
     return Jobs.build(**numbers, **more, walltime_s=walltime, origin=origin, extra=extra)
 
@@ -189,9 +194,9 @@ def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) 
     Parquet). The nearest known name is suggested for an unknown one, since most are misspelt (``runtime`` for
     ``runtime_s``).
     """
-    known = (*COLUMNS, *OF_POLICIES, *SUBMISSION, *further)
+    known = (*COLUMNS, *FURTHER, *further)
     for name in names:
-        if names.count(name) > 1 or (name in (*OF_POLICIES, *SUBMISSION) and EXTRA + name in names):
+        if names.count(name) > 1 or (name in FURTHER and EXTRA + name in names):
             raise InputError(f"two columns {name}", where=where, hint="keep one")
         if name not in known and not name.startswith(EXTRA):
             raise InputError(
@@ -278,7 +283,7 @@ def _origin(path: Path, facts: dict[str, str]) -> str:
 
 def _without_prefix(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the columns that only some policies read by their names without ``x_``."""
-    known = {EXTRA + name: name for name in (*OF_POLICIES, *SUBMISSION)}
+    known = {EXTRA + name: name for name in FURTHER}
     return frame.rename({name: known[name] for name in frame.columns if name in known})
 
 
@@ -398,7 +403,7 @@ def table_frame(jobs: Jobs) -> pl.DataFrame:
                 columns.append(names.gather(codes.set(codes < 0, None)).alias(name))
         elif value is not None:
             columns.append(_series(name, value))
-    read = (*OF_POLICIES, *SUBMISSION)
+    read = FURTHER
     columns.extend(_series(name if name in read else EXTRA + name, value) for name, value in jobs.extra.items())
     return pl.DataFrame(columns)
 

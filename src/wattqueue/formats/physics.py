@@ -1,0 +1,81 @@
+"""Physics in files: the keys of a physics file, and the CSV of measured cells (rule 21 of docs/semantics.md).
+
+The CSV has the header ``app,partition,frequency_hz,watts,time_s``, a row for each application, partition and clock. An
+empty ``frequency_hz``, or no such column, means the partition's highest clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats import csv_records
+from wattqueue.formats.source import in_folder
+from wattqueue.formats.toml import read_toml
+from wattqueue.model.bounds import FREQUENCY_HZ
+from wattqueue.model.physics import Cells, EarFiles, PhysicsFiles
+
+COLUMNS = ("app", "partition", "watts", "time_s")
+"""Columns that a table of cells must have; ``frequency_hz`` may be left out."""
+
+
+def read_physics_file(path: Path) -> PhysicsFiles:
+    """Return the keys of a physics file; paths in it count from its folder. Raises: InputError naming file and key."""
+    from wattqueue.formats.checked_toml import read_model
+    from wattqueue.formats.machine.schema import PhysicsTable
+
+    checked = read_model(path, PhysicsTable, read_toml(path)).model_dump(exclude_none=True)
+    return anchored(physics_files(checked, path), path.parent)
+
+
+def physics_files(keys: Mapping[str, Any], where: str | Path) -> PhysicsFiles:
+    """Return checked keys as files of physics.
+
+    Raises: InputError naming ``where`` if nothing is stated, or not exactly one source of EAR's metrics.
+    """
+    stated = {key: value for key, value in keys.items() if value is not None}
+    if not stated:
+        raise InputError("states no physics", where=where, hint="name a table, units or ear, or a reference")
+    if "ear" in stated:
+        files = EarFiles(**stated["ear"])
+        if (files.apps is None) == (files.database is None):
+            raise InputError("ear needs apps or database, one of them", where=where, hint='apps = "apps.csv"')
+        stated["ear"] = files
+    return PhysicsFiles(**stated)
+
+
+def anchored(files: PhysicsFiles, folder: Path) -> PhysicsFiles:
+    """Return files whose names count from a folder as names that count from the working directory."""
+    table, units = (name and in_folder(name, folder) for name in (files.table, files.units))
+    ear = files.ear
+    if ear is not None:
+        named = {key: name and in_folder(name, folder) for key, name in vars(ear).items()}
+        ear = replace(ear, **named)
+    return replace(files, table=table, units=units, ear=ear)
+
+
+def read_cells(path: Path) -> Cells:
+    """Return the cells of a CSV of measured watts and run times.
+
+    Raises: InputError naming file and line for missing columns or names, and figures that are not above 0.
+    """
+    frame, _ = csv_records.read(path, csv_records.having(COLUMNS), ("frequency_hz", "watts", "time_s"))
+    if not len(frame):
+        raise InputError("no rows", where=path, hint="write one row for each application, partition and clock")
+    rows = csv_records.records(path, csv_records.first_comments(path))
+    next(rows)  # the column names
+    where = tuple(f"{path}:{line}" for line, _ in rows)
+    app, partition = (frame[name].fill_null("").to_numpy().astype(str) for name in COLUMNS[:2])
+    csv_records.require_rows(path, (app != "") & (partition != ""), "application or partition is missing")
+    hz = np.full(len(frame), np.nan)
+    if "frequency_hz" in frame.columns:
+        hz = frame["frequency_hz"].to_numpy()
+    good = np.isnan(hz) | FREQUENCY_HZ.holds(hz)
+    csv_records.require_rows(path, good, f"frequency_hz is outside {FREQUENCY_HZ.text}", "2.4 GHz is 2.4e9")
+    watts, time_s = (frame[name].to_numpy() for name in COLUMNS[2:])
+    return Cells(path.name, tuple(app.tolist()), tuple(partition.tolist()), hz, watts, time_s, where)

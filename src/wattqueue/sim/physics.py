@@ -1,0 +1,468 @@
+"""From physics to the true figures of a run: watts and time of each job by option, factors of units (rule 21).
+
+``on_machine`` places every cell of the files on the options of a machine. For each kind of job, (application, reference
+option), ``true_figures`` forms two rows of ratios: watts and run time at each option over those at the reference. Jobs
+of a kind differ in their own watts alone, which the trace states.
+
+What is not stated follows from the machine's exponents: other clocks of a partition from its highest stated one, a
+partition without any cell from the reference partition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.errors import InputError, PolicyError, one_of
+from wattqueue.model.jobs import Floats, Jobs, Labels
+from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Cells, Physics, UnitFigures
+from wattqueue.model.schedule import Schedule
+from wattqueue.model.unit_table import UnitTable
+from wattqueue.parts.contracts import Prediction
+from wattqueue.parts.scale import Scale, partition_figures
+from wattqueue.parts.unit_tables import factors_on, rows_of
+from wattqueue.policy.by_unit import bounds_of_partitions
+
+SAME_HZ = 0.5e6
+"""Two clocks closer than this are the same, as EAR's estimator counts."""
+RAN_PARTITION, RAN_HZ = "ran_partition", "ran_frequency_hz"
+"""Columns of a job table that state the reference of a job."""
+EXPONENTS = "the machine's exponents"
+"""Source of all that is not stated."""
+FROM_TABLES = "jobs without watts of their own that draw those of the physics"
+"""Note with the number of jobs whose absolute watts come from a table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MachinePhysics:
+    """The cells of A applications on a machine's O options; NaN where nothing is stated. Shapes (A, O)."""
+
+    apps: tuple[str, ...]
+    watts: Floats
+    time_s: Floats
+    source: NDArray[np.int8]
+    """Place in ``sources`` of what states each cell; 0 for nothing."""
+    sources: tuple[str, ...]
+    unit_watts: Floats | None
+    """Factors of units on watts, mean 1 over the units of a partition; rows of ones for others. Shape (A, U)."""
+    unit_times: Floats | None
+    """Likewise on run time."""
+    by_unit: NDArray[np.bool_]
+    """Which applications have factors of units. Shape (A,)."""
+    mean_only: NDArray[np.bool_]
+    """Where the only cell of a partition is the mean over its units, which have no clock. Shape (A, P)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrueFigures:
+    """What n jobs truly draw and take, and which source says so."""
+
+    actual: Prediction
+    sources: tuple[str, ...]
+    kind: NDArray[np.int32]
+    """Row of ``source`` for each job. Shape (n,)."""
+    source: NDArray[np.int8]
+    """Place in ``sources`` by kind of job and option. Shape (K, O)."""
+    by_unit: NDArray[np.bool_]
+    """Jobs whose application has factors of units. Shape (n,)."""
+    filled: NDArray[np.bool_]
+    """Jobs whose watts come from a table, since the trace has none. Shape (n,)."""
+
+    def notes(self, schedule: Schedule) -> dict[str, int]:
+        """Return for how many of the jobs that ran each source was used, by text."""
+        ran = np.flatnonzero(schedule.ran)
+        used = np.bincount(self.source[self.kind[ran], schedule.option[ran]], minlength=len(self.sources))
+        found = {
+            f"jobs with true watts and times by {name}": int(k) for name, k in zip(self.sources, used, strict=True)
+        }
+        found["jobs with true factors of the units on which they ran"] = int(self.by_unit[ran].sum())
+        found[FROM_TABLES] = int(self.filled[ran].sum())
+        return {text: count for text, count in found.items() if count}
+
+
+def on_machine(physics: Physics, machine: Machine) -> MachinePhysics:
+    """Return the cells of physics on the options of a machine.
+
+    Raises: InputError naming the file, and the line where it is known, for an unknown partition or clock, two sources
+    of one cell, and a table that covers a part of the units.
+    """
+    names = [app for cells in physics.cells for app in cells.app]
+    tables = [] if physics.units is None else [t for t in (physics.units.watts, physics.units.times) if t is not None]
+    apps = tuple(dict.fromkeys([*names, *(app for table in tables for app in table.apps)]))
+    shape = len(apps), len(machine.option_partition)
+    watts, time_s, source = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, np.int8)
+    row, place = {app: k for k, app in enumerate(apps)}, dict[tuple[int, int], str]()
+    for number, cells in enumerate(physics.cells, 1):
+        for k, option in _options_of(cells, machine):
+            at = row[cells.app[k]], option
+            if at in place:
+                raise InputError(
+                    f"{cells.app[k]} on {_cell(machine, option)} is stated twice: also by {place[at]}",
+                    where=cells.where[k],
+                    hint="keep one of the two",
+                )
+            place[at] = cells.where[k]
+            watts[at], time_s[at], source[at] = cells.watts[k], cells.time_s[k], number
+    sources = (EXPONENTS, *(cells.source for cells in physics.cells))
+    factor, slow, by_unit = _units(physics.units, apps, machine)
+    mean_only = np.zeros((len(apps), len(machine.partitions)), np.bool_)
+    if physics.units is not None:
+        sources = (*sources, physics.units.source)
+        for table, figures in ((physics.units.watts, watts), (physics.units.times, time_s)):
+            if table is not None:
+                mean_only |= _means(table, rows_of(table, apps), machine, figures, source, len(sources) - 1)
+    return MachinePhysics(apps, watts, time_s, source, sources, factor, slow, by_unit, mean_only)
+
+
+def _options_of(cells: Cells, machine: Machine) -> Iterator[tuple[int, int]]:
+    """Yield number and option of each cell. Raises: InputError for an unknown partition or clock."""
+    partitions = [p.name for p in machine.partitions]
+    for k, name in enumerate(cells.partition):
+        if name not in partitions:
+            raise InputError(
+                f"{machine.name} has no partition {name!r}", where=cells.where[k], hint=one_of(name, partitions)
+            )
+        option = option_at(machine, partitions.index(name), float(cells.frequency_hz[k]))
+        if option is not None:
+            yield k, option
+        elif cells.every_clock:
+            _refuse_clock(machine, partitions.index(name), float(cells.frequency_hz[k]), cells.where[k])
+
+
+def option_at(machine: Machine, partition: int, hz: float) -> int | None:
+    """Return the option of a partition at a clock, NaN for the highest; None where it has no such clock."""
+    first, end = machine.option_start[partition : partition + 2].tolist()
+    if np.isnan(hz):
+        return int(first)
+    near = np.flatnonzero(np.abs(machine.option_frequency_hz[first:end] - hz) <= SAME_HZ)
+    return int(first + near[0]) if len(near) else None
+
+
+def _refuse_clock(machine: Machine, partition: int, hz: float, where: str) -> None:
+    """Raise InputError for a clock that a partition does not have."""
+    part = machine.partitions[partition]
+    known = ", ".join(f"{f:g}" for f in part.frequencies_hz) or "none: leave the clock out"
+    raise InputError(f"partition {part.name} has no clock of {hz:g} Hz", where=where, hint=f"its clocks: {known}")
+
+
+def _cell(machine: Machine, option: int) -> str:
+    """Return the name of a cell: partition and clock."""
+    hz = machine.option_frequency_hz[option]
+    clock = "" if np.isnan(hz) else f" at {hz / 1e9:g} GHz"
+    return machine.partitions[int(machine.option_partition[option])].name + clock
+
+
+def _units(
+    units: UnitFigures | None, apps: tuple[str, ...], machine: Machine
+) -> tuple[Floats | None, Floats | None, NDArray[np.bool_]]:
+    """Return the factors of units on watts and on run time, and which applications have any.
+
+    A factor is relative to the mean over the units of its partition. Raises: InputError as ``on_machine``.
+    """
+    found: list[Floats | None] = []
+    known = np.zeros(len(apps), np.bool_)
+    for table in (None, None) if units is None else (units.watts, units.times):
+        if table is None or units is None:
+            found.append(None)
+            continue
+        row = rows_of(table, apps)
+        factor = np.ones((len(apps), machine.units))
+        factor[row >= 0] = _on_units(table, machine, units.where)[row[row >= 0]]
+        for first, end in bounds_of_partitions(machine):
+            factor[:, first:end] /= factor[:, first:end].mean(axis=1, keepdims=True)
+        found.append(factor)
+        known |= row >= 0
+    return found[0], found[1], known
+
+
+def _on_units(table: UnitTable, machine: Machine, where: str) -> Floats:
+    """Return the factors of a table on all units. Shape (applications of the table, U)."""
+    hint = f"measure each application on all {machine.units} units, or leave it out"
+    try:
+        factor = factors_on(table, machine)
+    except PolicyError as error:
+        raise InputError(error.what, where=where, hint=hint if "missing" in error.what else error.hint) from None
+    lacking = np.argwhere(np.isnan(factor))
+    if len(lacking):
+        app, unit = lacking[0].tolist()
+        raise InputError(f"application {table.apps[app]} has no figure for unit {unit}", where=where, hint=hint)
+    return factor
+
+
+def _means(
+    table: UnitTable, row: NDArray[np.intp], machine: Machine, figures: Floats, source: NDArray[np.int8], number: int
+) -> NDArray[np.bool_]:
+    """Enter the mean over a partition's units at its highest clock where no cell of it is stated, in place.
+
+    Returns: where it was entered, by application and partition.
+    """
+    whole = factors_on(table, machine) * table.base_w[:, np.newaxis]
+    entered = np.zeros((len(row), len(machine.partitions)), np.bool_)
+    for p, (first, end) in enumerate(bounds_of_partitions(machine)):
+        low, high = machine.option_start[p : p + 2].tolist()
+        new = (row >= 0) & np.isnan(figures[:, low:high]).all(axis=1)
+        figures[new, low] = whole[row[new], first:end].mean(axis=1)
+        source[new & (source[:, low] == 0), low] = number
+        entered[new, p] = True
+    return entered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kinds:
+    """Jobs of one application and one reference; kind 0 are those whose application no file states.
+
+    Shapes: ``of_job`` (n,); ``watts``, ``time_s`` and ``source`` (K, O): ratios to the reference, places in
+    ``MachinePhysics.sources``; ``base_w`` (K,): watts at the reference by the files.
+    """
+
+    of_job: NDArray[np.int32]
+    watts: Floats
+    time_s: Floats
+    source: NDArray[np.int8]
+    base_w: Floats
+
+    @classmethod
+    def of(
+        cls,
+        physics: Physics,
+        table: MachinePhysics,
+        machine: Machine,
+        row: NDArray[np.int64],
+        option: NDArray[np.int64],
+    ) -> Kinds:
+        """Return the kinds of jobs by ``row`` of the table (-1 for none) and reference ``option``. Shapes (n,)."""
+        pairs, of_job = np.unique(np.stack([row, np.where(row < 0, 0, option)]), axis=1, return_inverse=True)
+        options = len(machine.option_partition)
+        none = np.ones(options), np.ones(options), np.zeros(options, np.int8), 1.0
+        found = [none if a < 0 else _ratios(physics, table, machine, a, r) for a, r in pairs.T.tolist()]
+        shift = not found or pairs[0, 0] >= 0  # no job of kind 0
+        watts, time_s, source, base = zip(*[none, *found] if shift else found, strict=True)
+        kind = (of_job.ravel() + shift).astype(np.int32)
+        return cls(kind, np.array(watts), np.array(time_s), np.array(source, np.int8), np.array(base))
+
+
+def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
+    """Return what jobs truly draw and take at each option and on each unit of a machine.
+
+    Raises: InputError as ``on_machine``; for a job whose reference is not stated or has no cell, and for true watts
+    above the stated maximum of a unit.
+    """
+    table = on_machine(physics, machine)
+    app = np.array([*(table.apps.index(a) if a in table.apps else -1 for a in jobs.app.names), -1], np.int64)
+    row = app[jobs.app.codes]
+    reference = _reference(physics, jobs, machine, row >= 0)
+    own = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
+    watts = np.full(len(jobs), np.nan) if own is None else np.asarray(own, np.float64)
+    power, time = _by_exponents(watts, machine, reference)
+    kinds = Kinds.of(physics, table, machine, row, reference)
+    known = np.flatnonzero(row >= 0)
+    kind, filled = kinds.of_job[known], np.isnan(watts) & (row >= 0)
+    stated = np.where(filled[known], kinds.base_w[kind], watts[known])
+    power[known] = stated[:, np.newaxis] * kinds.watts[kind]
+    time[known] = kinds.time_s[kind]
+    _refuse_above_maximum(physics, table, machine, jobs.take(known), power[known], row[known])
+    factor, slow = (_of_jobs(jobs.app, app[:-1], each) for each in (table.unit_watts, table.unit_times))
+    actual = Prediction(power, time, unit_factor=factor, unit_time_factor=slow)
+    by_unit = np.append(table.by_unit, False)[row]
+    return TrueFigures(actual, table.sources, kinds.of_job, kinds.source, by_unit, filled)
+
+
+def _by_exponents(watts: Floats, machine: Machine, reference: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return watts and time factors at each option from the machine's figures alone. Shapes (n,) -> (n, O).
+
+    ``watts`` and run times are those at ``reference``, NaN for the stated maximum of a unit.
+    """
+    scale, factor = Scale.of(machine), machine.option_time_factor
+    idle, dynamic = np.fmin(scale.idle_w[reference], watts), scale.dynamic[reference]
+    at_highest = np.where(dynamic == 1.0, watts, idle + (watts - idle) / dynamic)
+    return scale.apply(at_highest), factor / factor[reference][:, np.newaxis]
+
+
+def _of_jobs(labels: Labels, row: NDArray[np.int64], factor: Floats | None) -> Floats | None:
+    """Return factors by the applications that jobs name, 1 for those without any; None where no job has any."""
+    if factor is None or not (row >= 0).any():
+        return None
+    found = np.ones((len(labels.names), factor.shape[1]))
+    found[row >= 0] = factor[row[row >= 0]]
+    return found
+
+
+def _ratios(
+    physics: Physics, table: MachinePhysics, machine: Machine, app: int, reference: int
+) -> tuple[Floats, Floats, NDArray[np.int8], float]:
+    """Return watts and run time of an application at each option over those at the reference, sources, and its watts.
+
+    Raises: InputError for an application that the files do not state at the reference.
+    """
+    name, home = table.apps[app], int(machine.option_partition[reference])
+    if table.source[app, reference] == 0 and not table.mean_only[app, home]:
+        raise InputError(
+            f"application {name} has no figures at its reference, {_cell(machine, reference)}",
+            where=physics.where,
+            hint="measure it there, or state the partition and clock on which its jobs ran",
+        )
+    watts = _completed(table.watts[app], machine, home, _WattsAt(machine))
+    time_s = _completed(table.time_s[app], machine, home, _TimeAt(machine))
+    base = watts[reference]
+    watts, time_s = watts / base, time_s / time_s[reference]
+    if physics.error > 0.0:
+        for p, partition in enumerate(machine.partitions):
+            own = machine.option_partition == p
+            more = drawn_error(physics.error, physics.seed, name, partition.name)
+            watts[own] *= more[0]
+            time_s[own] *= more[1]
+    return watts, time_s, table.source[app], float(base)
+
+
+def drawn_error(error: float, seed: int, app: str, partition: str) -> Floats:
+    """Return what true watts and run times of an application on a partition are multiplied by: log-normal, mean 1.
+
+    Other applications and partitions have no influence on the draw. Shape (2,).
+    """
+    name = hashlib.sha256(f"{app}\0{partition}".encode()).digest()
+    rng = np.random.default_rng([seed, *np.frombuffer(name, np.uint32).tolist()])
+    found: Floats = np.exp(error * rng.standard_normal(2) - error**2 / 2.0)
+    return found
+
+
+class _WattsAt:
+    """The machine's law of watts: from one option to another of its partition."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.idle_w, self.dynamic = partition_figures(machine)[0], machine.option_dynamic_factor
+
+    def __call__(self, watts: float, known: int, wanted: int) -> float:
+        idle = min(float(self.idle_w[known]), watts)
+        return idle + (watts - idle) * float(self.dynamic[wanted] / self.dynamic[known])
+
+
+class _TimeAt:
+    """The machine's law of run times."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.factor = machine.option_time_factor
+
+    def __call__(self, seconds: float, known: int, wanted: int) -> float:
+        return seconds * float(self.factor[wanted] / self.factor[known])
+
+
+def _completed(stated: Floats, machine: Machine, home: int, law: _WattsAt | _TimeAt) -> Floats:
+    """Return figures at every option; gaps by a law of the machine. Shape (O,).
+
+    Within a partition from its highest stated clock; a partition without any has, at its highest clock, the figure of
+    the partition ``home`` at its own (1 where that states nothing either).
+    """
+    found, begin = stated.copy(), machine.option_start.tolist()
+    for p in (home, *(p for p in range(len(machine.partitions)) if p != home)):
+        own = range(begin[p], begin[p + 1])
+        known = next((o for o in own if np.isfinite(stated[o])), None)
+        if known is None:
+            known = begin[p]
+            found[known] = 1.0 if p == home else found[begin[home]]
+        for option in own:
+            if np.isnan(found[option]):
+                found[option] = law(float(found[known]), known, option)
+    return found
+
+
+def _reference(physics: Physics, jobs: Jobs, machine: Machine, known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the option at which each job ran when its watts and run time were recorded. Shape (n,).
+
+    The job table states it (``ran_partition``, the job's own partition, ``ran_frequency_hz``), else the physics. A job
+    without an application of the physics (not ``known``) may leave it open: it has the machine's first partition.
+
+    Raises: InputError for a partition or clock that the machine lacks, and a job that leaves its reference open.
+    """
+    names = [p.name for p in machine.partitions]
+    if physics.reference is not None and physics.reference not in names:
+        raise InputError(
+            f"{machine.name} has no partition {physics.reference!r}", where=f"{physics.where}: reference",
+            hint=one_of(physics.reference, names),
+        )  # fmt: skip
+    stated = -1 if physics.reference is None else names.index(physics.reference)
+    part = _stated_partitions(jobs, names)
+    part = np.where(part < 0, stated if len(names) > 1 else 0, part)
+    open_ = np.flatnonzero((part < 0) & known)
+    if len(open_):
+        app = jobs.app.names[jobs.app.codes[open_[0]]]
+        raise InputError(
+            f"the partition on which job {jobs.job_id[open_[0]]} of application {app} ran is not stated",
+            where=physics.where,
+            hint='state reference = "PARTITION", or a column ran_partition in the job table',
+        )
+    part = np.maximum(part, 0)
+    hz = np.where((part == stated) | (len(names) == 1), physics.reference_hz or np.nan, np.nan)
+    own = np.asarray(jobs.extra.get(RAN_HZ, np.full(len(jobs), np.nan)), np.float64)
+    return _options(machine, part, np.where(np.isnan(own), hz, own), physics.where)
+
+
+def _asked_partitions(jobs: Jobs, names: list[str]) -> NDArray[np.int64]:
+    """Return the partition that each user named, -1 for none that the machine has. Shape (n,)."""
+    found = np.array([*(names.index(n) if n in names else -1 for n in jobs.partition.names), -1], np.int64)
+    return found[jobs.partition.codes]
+
+
+def _stated_partitions(jobs: Jobs, names: list[str]) -> NDArray[np.int64]:
+    """Return the partition that the job table states for each job, -1 for none. Shape (n,).
+
+    Raises: InputError for a partition in ``ran_partition`` that the machine lacks.
+    """
+    asked = _asked_partitions(jobs, names)
+    if RAN_PARTITION not in jobs.extra:
+        return asked
+    ran = Labels.of(jobs.extra[RAN_PARTITION])
+    unknown = next((name for name in ran.names if name not in names), None)
+    if unknown is not None:
+        raise InputError(
+            f"no partition {unknown!r}", where=f"job table, column {RAN_PARTITION}", hint=one_of(unknown, names)
+        )
+    own = np.array([*(names.index(n) for n in ran.names), -1], np.int64)[ran.codes]
+    return np.where(own >= 0, own, asked)
+
+
+def _options(machine: Machine, part: NDArray[np.int64], hz: Floats, where: str) -> NDArray[np.int64]:
+    """Return the option of each partition and clock, NaN for the highest. Shapes (n,).
+
+    Raises: InputError for a clock that a partition does not have.
+    """
+    pairs, at = np.unique(np.stack([part, np.nan_to_num(hz)]), axis=1, return_inverse=True)
+    found = []
+    for p, clock in pairs.T:
+        option = option_at(machine, int(p), float(clock) or np.nan)
+        if option is None:
+            _refuse_clock(machine, int(p), float(clock), f"{where}: reference")
+        found.append(option)
+    return np.array(found, np.int64)[at.ravel()]
+
+
+def _refuse_above_maximum(
+    physics: Physics, table: MachinePhysics, machine: Machine, jobs: Jobs, power: Floats, row: NDArray[np.int64]
+) -> None:
+    """Raise InputError, naming the cell, where a unit would draw more than its stated maximum.
+
+    ``power`` (n, O) of jobs whose applications have the rows ``row`` (n,) of the table. A partition that the user's
+    choice leaves out does not count.
+    """
+    most = np.ones((len(table.apps), len(machine.partitions)))
+    if table.unit_watts is not None:
+        most = np.stack([table.unit_watts[:, a:b].max(axis=1) for a, b in bounds_of_partitions(machine)], axis=1)
+    drawn = power * most[row][:, machine.option_partition]
+    above = drawn > partition_figures(machine)[1] + 1e-6
+    if len(machine.partitions) > 1:
+        asked = _asked_partitions(jobs, [p.name for p in machine.partitions])[:, np.newaxis]
+        above &= (asked < 0) | (asked == machine.option_partition)
+    if not above.any():
+        return
+    k, option = (int(each[0]) for each in np.nonzero(above))
+    part = machine.partitions[int(machine.option_partition[option])]
+    raise InputError(
+        f"application {table.apps[row[k]]} on {_cell(machine, option)} draws {drawn[k, option]:.6g} W on a unit, above "
+        f"max_w = {part.max_w:g}",
+        where=physics.where,
+        hint=f"job {jobs.job_id[k]}: correct its watts, the table, or max_w in the machine file",
+    )
