@@ -92,7 +92,7 @@ def predict(options: PredictOptions) -> PredictionScores:
     return PredictionScores(
         evaluate_workload(
             workload, where, name=table.name, estimators=o.estimators, target=o.target, seed=o.seed,
-            clock=time.process_time,
+            clock=time.process_time, physics=o.truth_on(where),
         )
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass
 from wattqueue.formats.bounded import Count, Units
 from wattqueue.formats.checked_toml import read_model
 from wattqueue.options import about, option
+from wattqueue.runs.options import MOST_ERROR
 
 T = TypeVar("T")
 CHECKED = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -160,7 +161,11 @@ class CampaignFile:
         None, "Caps: `400kW`, `70%`, `none`, or a CSV of `time_s,cap_w`. [the machine's own]"
     )
     seeds: Annotated[Axis[Seed], Field(max_length=MOST_SEEDS), BeforeValidator(_span)] = option(
-        (0,), 'Seeds of generators, also `"first..last"`; a trace has none, and runs once.'
+        (0,), 'Seeds of generators and of `physics_error`, also `"first..last"`; a trace without it runs once.'
+    )
+    physics: Name | None = option(None, "A TOML of what jobs truly draw and take. [the machine file's]")
+    physics_error: Annotated[float, Strict(), Field(ge=0.0, le=MOST_ERROR)] = option(
+        0.0, "Multiplies that truth by a log-normal draw for each application, partition and seed; 0.05 is about 5 %."
     )
     default_walltime: Name | None = option(None, "Walltime of jobs without a limit, a duration.")
     procs_per_node: Whole = option(1, "Processors of a node, for traces that count processors.")

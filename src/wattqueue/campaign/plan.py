@@ -25,13 +25,16 @@ from wattqueue.formats.machine.file import catalogue
 from wattqueue.formats.source import in_folder, opened, sha256_of
 from wattqueue.formats.times import duration_s
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Physics
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.row_files import files_in, with_absolute_paths
 from wattqueue.policy.rows import composed, with_files
+from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
+from wattqueue.sim.physics import on_machine
 from wattqueue.workload.generated import check_call, is_generated
 
 MOST_RUNS = 10_000_000
@@ -88,6 +91,8 @@ class CampaignPlan:
     """Caps as the file writes them; None is the machine's own cap."""
     cap_of: Mapping[tuple[str, str | None], Cap]
     """Cap by machine and text: a percentage means other watts on each machine."""
+    physics: Mapping[str, Physics | None]
+    """What files say of the truth, by machine."""
 
     @property
     def runs(self) -> int:
@@ -108,7 +113,9 @@ class CampaignPlan:
         for (label, row, window), (name, machine), choice, cap in product(
             workloads, self.machines, self.choices, self.caps
         ):
-            limit = self.cap_of[name, cap]
+            limit, truth = self.cap_of[name, cap], self.physics[name]
+            if truth is not None:
+                truth = replace(truth, seed=label.seed or 0)
             names: dict[str, Value] = {
                 "workload": label.workload + window.called,
                 "seed": label.seed,
@@ -121,7 +128,7 @@ class CampaignPlan:
             }
             yield TaskCell(
                 names, window.table, machine, choice.path, choice.row, limit,
-                int(str(row["rows_unusable"])), choice.hashes, window.before,
+                int(str(row["rows_unusable"])), choice.hashes, truth, window.before,
             )  # fmt: skip
 
 
@@ -137,6 +144,7 @@ def plan_of(path: Path) -> CampaignPlan:
     file = _anchored(read_campaign(path), folder)
     duration_s(file.slurm.wait, "slurm.wait")  # checked even where no Slurm is used: a wrong value is never ignored
     machines = tuple(_machines(file, folder))
+    physics = {name: _physics(file, folder, machine) for name, machine in machines}
     sources, labels = _sources(file, folder, machines)
     choices = tuple(
         _choice(policy, estimator, folder) for policy in file.policies for estimator in file.estimators or (None,)
@@ -147,7 +155,7 @@ def plan_of(path: Path) -> CampaignPlan:
     if any(workload.windows for workload in file.workloads):
         for choice in choices:
             check_recall(policy_from_row(choice.path, dict(choice.row)), machines[0][1])
-    plan = CampaignPlan(path, file, sources, labels, machines, choices, caps, cap_of)
+    plan = CampaignPlan(path, file, sources, labels, machines, choices, caps, cap_of, physics)
     if plan.runs > MOST_RUNS:
         raise InputError(f"the grid has {plan.runs:,} runs, more than {MOST_RUNS:,}", where=path, hint="split the file")
     return plan
@@ -174,12 +182,30 @@ def _sources(
                 sha256 = sha256_of(Path(where))
         begin_s, length_s = _window(workload)
         windows = workload.windows
-        replay = None if windows is None else (_replay_machine(windows, folder, machines), _draw(windows))
-        for seed in file.seeds if generated else [0]:
+        replay = None if windows is None else _replay(windows, file, folder, machines)
+        seeded = generated or file.physics_error > 0.0
+        for seed in file.seeds if seeded else [0]:
             source = WorkloadSource(where, seed, default_s, file.procs_per_node, begin_s, length_s, sha256)
             found.append(source if replay is None else Replayed(source, *replay))
-            labels.append(Label(_label(workload), seed if generated else None, windows.length if windows else ""))
+            labels.append(Label(_label(workload), seed if seeded else None, windows.length if windows else ""))
     return tuple(found), tuple(labels)
+
+
+def _replay(
+    windows: WindowsTable, file: CampaignFile, folder: Path, machines: Sequence[tuple[str, Machine]]
+) -> tuple[Machine, Draw, Physics | None]:
+    """Return what replays a trace to find its windows. Raises: InputError, MachineError."""
+    machine = _replay_machine(windows, folder, machines)
+    return machine, _draw(windows), _physics(file, folder, machine)
+
+
+def _physics(file: CampaignFile, folder: Path, machine: Machine) -> Physics | None:
+    """Return what files say of the truth on a machine. Raises: InputError."""
+    name = None if file.physics is None else in_folder(file.physics, folder)
+    found = physics_of(Task("", physics=name, physics_error=file.physics_error or None), machine)
+    if found is not None:
+        on_machine(found, machine)  # refused now, not by each run
+    return found
 
 
 def _replay_machine(windows: WindowsTable, folder: Path, machines: Sequence[tuple[str, Machine]]) -> Machine:

@@ -15,9 +15,11 @@ from wattqueue.formats.source import sha256_of
 from wattqueue.formats.unusable import Unusable
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Physics
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.runs.perform import RunInputs, perform
+from wattqueue.runs.physics import same_figures
 from wattqueue.runs.task import Task
 
 
@@ -41,6 +43,8 @@ class TaskCell:
     """Rows of the trace that no schedule can use, for the table."""
     hashes: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the Python files that the row names."""
+    physics: Physics | None = None
+    """What files say of the truth."""
     before: Before | None = None
     """Jobs that had ended when a warm window begins."""
 
@@ -58,6 +62,7 @@ class TaskCell:
             "cap": [self.cap.time_s.tolist(), self.cap.cap_w.tolist()],
             "rows_unusable": self.rows_unusable,
             "hashes": sorted(self.hashes.values()),
+            "physics": None if self.physics is None else self.physics.digest(),
             "before": None if self.before is None else asdict(self.before),
         }
 
@@ -73,7 +78,13 @@ class TaskCell:
         policy = policy_from_row(self.policy, dict(self.row))
         task = Task(self.table, policy=self.policy)
         past = None if self.before is None else self.before.past(shared)
-        inputs = RunInputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past=past)
+        inputs = RunInputs(
+            task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past=past, physics=self.physics
+        )
         outcome = perform(inputs)
         work = WorkDone.of(outcome.run.jobs, outcome.run.schedule)
-        return {**self.names, **outcome.metrics, "rows_unusable": self.rows_unusable, **work.row()}
+        row = {**self.names, **outcome.metrics, "rows_unusable": self.rows_unusable, **work.row()}
+        if self.physics is None:
+            return row
+        used = {**outcome.run.sources, **same_figures(self.physics, self.row)}
+        return {**row, "physics": "; ".join(f"{text}: {count}" for text, count in used.items())}

@@ -20,6 +20,7 @@ from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import Past
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Physics
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.workload.cycle import DAY_S
@@ -132,6 +133,8 @@ class Replayed:
     """Machine of the replay."""
     draw: Draw
     """How windows are found."""
+    physics: Physics | None = None
+    """What files say of the truth."""
 
     def __str__(self) -> str:
         """Return the trace's name, for errors."""
@@ -144,7 +147,13 @@ class Replayed:
 
     def identity(self) -> Mapping[str, object]:
         """Return all inputs."""
-        return {"source": self.source.identity(), "machine": asdict(self.machine), "draw": asdict(self.draw)}
+        physics = None if self.physics is None else self.physics.digest()
+        return {
+            "source": self.source.identity(),
+            "machine": asdict(self.machine),
+            "draw": asdict(self.draw),
+            "physics": physics,
+        }
 
     def perform(self, shared: Shared) -> Row:
         """Replay the trace, save its windows and return a row with their names.
@@ -152,7 +161,7 @@ class Replayed:
         Raises: InputError for a trace that is too short or never busy.
         """
         jobs, unusable = self.source.read()
-        schedule = simulate(jobs, self.machine, load_policy(REPLAY)).schedule
+        schedule = simulate(jobs, self.machine, load_policy(REPLAY), actual=self.physics).schedule
         never = int((~schedule.ran).sum())
         jobs, end_s = jobs.take(schedule.ran), schedule.end_s[schedule.ran]
         if not len(jobs):

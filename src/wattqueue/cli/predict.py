@@ -62,8 +62,9 @@ def eval_(options: PredictVerb) -> None:
         raise OutputError("is a file, not a directory", where=out, hint="name another directory")
     walltime = duration_s(options.default_walltime, "--default-walltime")
     read = read_workload(jobs, ReadOptions(default_walltime_s=walltime))
+    machine = evaluation_machine(read, options.machine_name, options.node_watts)
     evaluation = evaluate_workload(
-        read, evaluation_machine(read, options.machine_name, options.node_watts), name=jobs.name,
+        read, machine, name=jobs.name, physics=options.truth_on(machine),
         estimators=options.estimators, target=options.target, seed=options.seed, clock=time.process_time, tell=_tell,
     )  # fmt: skip
     watts_by_name = {e.name: e.predicted_w for e in evaluation.found}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from wattqueue.formats.machine.file import load_machine, parse_node_watts
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, plain_machine
+from wattqueue.model.physics import Physics
 from wattqueue.parts.features import TEXTS
 from wattqueue.parts.timeline import job_watts, trace_timeline
 from wattqueue.report import words
 from wattqueue.report.document import Document
+from wattqueue.sim.physics import true_figures
 from wattqueue.version import SCHEMA_VERSION, __version__
 
 TEXT = "submission-text"
@@ -94,11 +96,13 @@ def evaluate_workload(
     seed: int = 0,
     clock: Clock,
     tell: Callable[[str], None] = lambda _: None,
+    physics: Physics | None = None,
 ) -> Evaluation:
     """Predict every job at its submission from the jobs that had ended by then, and score the predictions.
 
     ``estimators`` are names or ``my.py:Class``, several in one text separated by commas; empty means ``DEFAULTS``.
-    ``clock`` returns seconds of CPU time; ``tell`` is called with each estimator before it is evaluated.
+    With ``physics`` jobs without watts of their own have those of its tables. ``clock`` returns seconds of CPU time;
+    ``tell`` is called with each estimator before it is evaluated.
 
     Raises: InputError where an estimator is named twice or no job has measured watts; PolicyError for an estimator
     that is unknown or breaks its contract.
@@ -110,12 +114,31 @@ def evaluate_workload(
         raise InputError("names no estimator", where="--estimator", hint="leave it out for the default ones")
     if len(set(specs)) < len(specs):
         raise InputError(f"names one twice: {', '.join(specs)}", where="--estimator")
-    remarks = remarks_on(workload, target, name)
+    told: list[str] = []
+    if physics is not None:
+        workload, told = with_physics(workload, machine, physics)
+    remarks = told + remarks_on(workload, target, name)
     found = evaluate_all(specs, workload.jobs, machine, target=target, clock=clock, tell=tell, seed=seed)
     remarks += [text for spec in specs for text in _leak(spec, target, workload, machine)]
     if any(spec.partition(":")[0] == TEXT for spec in specs):
         remarks += text_remarks(workload.jobs)
     return Evaluation(workload, name, target, tuple(found), tuple(remarks))
+
+
+def with_physics(workload: Workload, machine: Machine, physics: Physics) -> tuple[Workload, list[str]]:
+    """Return a workload with the true watts of its jobs where they were recorded, and remarks on their source.
+
+    Raises: InputError as ``sim.physics.true_figures``.
+    """
+    figures = true_figures(physics, workload.jobs, machine)
+    jobs = replace(workload.jobs, mean_power_w=figures.recorded_w(workload.jobs))
+    filled, tables = int(figures.filled.sum()), ", ".join(figures.sources[1:])
+    said = (
+        [f"{filled:,} of {len(jobs):,} jobs have the mean watts of {tables}, since they state none."] if filled else []
+    )
+    if physics.error:
+        said.append(f"True watts are multiplied by a log-normal draw of {physics.error:g} for each application.")
+    return replace(workload, jobs=jobs), said
 
 
 def text_remarks(jobs: Jobs) -> list[str]:

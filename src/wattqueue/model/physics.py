@@ -6,13 +6,16 @@ say. A simulation turns it into true figures of its jobs (``sim/physics.py``). E
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.bounds import UNIT_W
+from wattqueue.model.codec import plain
 from wattqueue.model.jobs import Floats
 from wattqueue.model.unit_table import UnitTable
 
@@ -142,3 +145,8 @@ class Physics:
     files: tuple[str, ...] = ()
     error: float = field(default=0.0, kw_only=True)
     seed: int = field(default=0, kw_only=True)
+
+    def digest(self) -> str:
+        """Return a short hash of all figures, for the identity of a run; names of files do not count."""
+        figures = plain(replace(self, files=(), where=""))
+        return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:16]

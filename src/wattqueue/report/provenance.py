@@ -59,6 +59,7 @@ def sources(run: RunData) -> list[Provenance]:
     if not run.has_watts:
         return [*rows, Provenance(f"Number of {run.unit}s", "stated", _joined(about.machine, machine)), _no_watts(run)]
     rows.insert(1, _watts(run, origin))
+    rows[2:2] = [Provenance(f"Physics: {text}", "stated", f"{count:,} jobs") for text, count in about.physics.items()]
     rows += [
         Provenance(
             "Power and energy of the machine",
@@ -78,9 +79,10 @@ def sources(run: RunData) -> list[Provenance]:
 
 def _watts(run: RunData, origin: str) -> Provenance:
     """Return the origin of the jobs' watts: workload, machine, or both."""
+    rest = "those of the physics or the machine's figures" if run.about.physics else "the machine's figures"
     kind, where = {
-        "machine": ("stated", f"the workload states none: the machine's figures for one {run.unit}"),
-        "workload in part": (origin, "the workload's where it has them, the machine's figures for the other jobs"),
+        "machine": ("stated", f"the workload states none: {rest} for one {run.unit}"),
+        "workload in part": (origin, f"the workload's where it has them, {rest} for the other jobs"),
     }.get(run.about.watts, (origin, f"the workload's figures for one {run.unit}"))
     return Provenance("Watts of jobs", kind, where)
 

@@ -60,6 +60,7 @@ class About:
         epoch_s: Unix time of the trace's 0; None where the trace has no dates.
         energy_origin: Share of the energy of jobs by origin (``model.energy_origin``), empty if not recorded.
         oracle: Parts of the policy that knew the future, by name; empty for none.
+        physics: For how many jobs each source of physics was used, by text; empty for none.
     """
 
     policy: str = ""
@@ -75,6 +76,7 @@ class About:
     epoch_s: float | None = None
     energy_origin: Mapping[str, float] = field(default_factory=dict)
     oracle: str = ""
+    physics: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], machine: Machine, origin: str) -> About:
@@ -95,6 +97,7 @@ class About:
             epoch_s=_number(facts.get("epoch_s")),
             energy_origin=dict(facts.get("energy_origin", {})),
             oracle=_word(facts.get("oracle")),
+            physics=dict(facts.get("physics", {})),
         )
 
 

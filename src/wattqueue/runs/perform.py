@@ -28,7 +28,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
-from wattqueue.runs.physics import physics_of, shared_files
+from wattqueue.runs.physics import physics_of, same_figures
 from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.sim.engine import Progress, Run, Simulation, simulate
 from wattqueue.sim.physics import FROM_TABLES, true_figures
@@ -175,6 +175,5 @@ def warnings_of(inputs: RunInputs, jobs: Jobs) -> dict[str, int]:
     known = [p.max_w for p in inputs.machine.partitions if p.max_w is not None]
     if peak is not None and known:
         found["jobs that draw more than the unit's stated maximum"] = int((peak > max(known)).sum())
-    if inputs.physics is not None and (shared := shared_files(inputs.physics, inputs.policy.row)):
-        found[f"prediction = truth: files that estimator and physics both read ({', '.join(shared)})"] = len(shared)
+    found |= same_figures(inputs.physics, inputs.policy.row)
     return {text: count for text, count in found.items() if count}

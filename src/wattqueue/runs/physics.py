@@ -59,12 +59,17 @@ def physics_of(task: Task, machine: Machine, given: Physics | None = None) -> Ph
     return replace(given, error=error or given.error, seed=task.seed)
 
 
-def shared_files(physics: Physics, row: Mapping[str, Any]) -> list[str]:
-    """Return the names of files that both physics and a row's estimator read: its predictions are true by construction.
+def same_figures(physics: Physics | None, row: Mapping[str, Any]) -> dict[str, int]:
+    """Return a note with the number of files that both physics and a row's estimator read; empty for none.
 
-    None where the truth is multiplied by an error.
+    Its predictions are true by construction then, unless the truth is multiplied by an error.
     """
-    if physics.error > 0.0:
-        return []
+    if physics is None or physics.error > 0.0:
+        return {}
     estimator = {path.resolve() for path in files_in(row.get("estimator"))}
-    return [Path(name).name for name in physics.files if Path(name).resolve() in estimator]
+    both = [Path(name).name for name in physics.files if Path(name).resolve() in estimator]
+    return (
+        {f"prediction = truth: files that estimator and physics both read ({', '.join(both)})": len(both)}
+        if both
+        else {}
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,20 @@ from wattqueue.formats.source import sha256_of
 from wattqueue.live.recordings.recorded_schedule import read_recording
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.metrics import ENERGIES, metrics
+from wattqueue.model.physics import Physics
 from wattqueue.model.profiles import PERIOD_S
 from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.signals import Cap
 from wattqueue.runs.perform import watts_stated
-from wattqueue.runs.task import Task, task_workload
+from wattqueue.runs.physics import physics_of
+from wattqueue.runs.task import Task, task_workload, with_hashes
+from wattqueue.sim.engine import Run
+from wattqueue.sim.physics import true_figures
 from wattqueue.sim.profiles import has_phases, with_phases
 from wattqueue.sim.replay import Starts, replay, replay_workload
 
+PHYSICS = ("physics", "physics_error", "seed")
+"""Fields of a task that state its physics."""
 POWERED = "the record had units off, booting or stopping; in the replay all are on (0 or 1)"
 """Note of a replay of a run whose units were not all on."""
 
@@ -86,7 +92,7 @@ def perform_replay(
     if jobs is None:
         run, kept = replay(recorded, starts=starts, cap=limit), None
     else:
-        run, kept = replay_workload(recorded, jobs, starts=starts, cap=limit), None
+        run, kept = _with_truth(source, jobs, starts, limit), None
         if has_phases(run):
             run, kept = with_phases(run)
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap)
@@ -97,9 +103,41 @@ def perform_replay(
     facts = replay_facts(source, starts, workload if jobs is not None else "", cap)
     if kept is not None:
         facts[MEANS] = PERIOD_S
+    if run.sources:
+        facts["physics"] = dict(run.sources)
     watts = source.watts if jobs is None else ""
     record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, figures, facts, watts=watts)
     return record, run.notes
+
+
+def _with_truth(source: Source, jobs: Jobs, starts: Starts, cap: Cap | None) -> Run:
+    """Replay with the run times and watts of a workload, and with the physics of the recorded run, where it had any.
+
+    Raises: InputError as ``perform_replay``, and where a file of the physics has changed since.
+    """
+    recorded = source.recorded
+    physics = recorded_physics(source)
+    if physics is None:
+        return replay_workload(recorded, jobs, starts=starts, cap=cap)
+    truth = true_figures(physics, jobs, recorded.machine)
+    run = replay_workload(recorded, jobs, starts=starts, cap=cap, actual=truth.actual)
+    used = truth.notes(run.schedule)
+    return replace(run, sources=used, notes={**run.notes, **used})
+
+
+def recorded_physics(source: Source) -> Physics | None:
+    """Return the physics of a recorded run; None where it had none.
+
+    Raises: InputError for a file that cannot be used, or has changed since.
+    """
+    stated = source.facts.get("task", {})
+    given = {name: stated[name] for name in PHYSICS if name in stated}
+    physics = physics_of(Task("", **given), source.recorded.machine)
+    if physics is not None:
+        files = {"physics", *physics.files}
+        known = {key: value for key, value in stated.get("hashes", {}).items() if key in files}
+        with_hashes(Task("", **given, hashes=known), {}, physics.files)
+    return physics
 
 
 def replay_facts(source: Source, starts: Starts, workload: str, cap: str | Cap | None) -> dict[str, Any]:
@@ -113,6 +151,8 @@ def replay_facts(source: Source, starts: Starts, workload: str, cap: str | Cap |
     stated = {"schedule": where, "starts": starts, "jobs": workload}
     hashed = {"sha256": sha256_of(file)} if file.is_file() else {}
     named = {"workload": workload or task.get("workload"), "policy": f"replay of {task.get('policy', 'a schedule')}"}
+    if workload:  # else run times and watts are those of the record
+        named |= {name: task[name] for name in (*PHYSICS, "hashes") if name in task}
     named["cap"] = cap if isinstance(cap, str) else task.get("cap") if cap is None else None
     facts: dict[str, Any] = {k: source.facts[k] for k in ("epoch_s", "oracle") if k in source.facts}
     return {

@@ -72,6 +72,14 @@ class TrueFigures:
     """Jobs whose application has factors of units. Shape (n,)."""
     filled: NDArray[np.bool_]
     """Jobs whose watts come from a table, since the trace has none. Shape (n,)."""
+    reference: NDArray[np.int64]
+    """Option at which each job ran when it was recorded. Shape (n,)."""
+
+    def recorded_w(self, jobs: Jobs) -> Floats:
+        """Return the watts of one unit where each job was recorded; NaN where neither trace nor files know them."""
+        own = np.full(len(jobs), np.nan) if jobs.mean_power_w is None else jobs.mean_power_w
+        found = self.actual.watts(np.arange(len(jobs), dtype=np.int32), self.reference)
+        return np.where(np.isfinite(own) | self.filled, found, np.nan)
 
     def notes(self, schedule: Schedule) -> dict[str, int]:
         """Return for how many of the jobs that ran each source was used, by text."""
@@ -122,12 +130,17 @@ def on_machine(physics: Physics, machine: Machine) -> MachinePhysics:
 def _options_of(cells: Cells, machine: Machine) -> Iterator[tuple[int, int]]:
     """Yield number and option of each cell. Raises: InputError for an unknown partition or clock."""
     partitions = [p.name for p in machine.partitions]
+    nominal = dict(sorted(zip(cells.partition, cells.frequency_hz.tolist(), strict=True)))  # the greatest of each
     for k, name in enumerate(cells.partition):
         if name not in partitions:
             raise InputError(
                 f"{machine.name} has no partition {name!r}", where=cells.where[k], hint=one_of(name, partitions)
             )
-        option = option_at(machine, partitions.index(name), float(cells.frequency_hz[k]))
+        hz = float(cells.frequency_hz[k])
+        if not cells.every_clock and not machine.partitions[partitions.index(name)].frequencies_hz:
+            # A partition without stated clocks runs at the nominal one, as the estimator takes it.
+            hz = np.nan if hz == nominal[name] else 0.0
+        option = option_at(machine, partitions.index(name), hz)
         if option is not None:
             yield k, option
         elif cells.every_clock:
@@ -269,7 +282,7 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     factor, slow = (_of_jobs(jobs.app, app[:-1], each) for each in (table.unit_watts, table.unit_times))
     actual = Prediction(power, time, unit_factor=factor, unit_time_factor=slow)
     by_unit = np.append(table.by_unit, False)[row]
-    return TrueFigures(actual, table.sources, kinds.of_job, kinds.source, by_unit, filled)
+    return TrueFigures(actual, table.sources, kinds.of_job, kinds.source, by_unit, filled, reference)
 
 
 def _by_exponents(watts: Floats, machine: Machine, reference: NDArray[np.int64]) -> tuple[Floats, Floats]:

@@ -21,7 +21,9 @@ from wattqueue.campaign.shared import Arrays, Shared
 from wattqueue.errors import CampaignError
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Physics
 from wattqueue.policy.policy import policy_from_row
+from wattqueue.runs.physics import same_figures
 from wattqueue.whatif.run import Digest, RunSummary, run_cap
 
 SMALL = 100_000
@@ -39,16 +41,19 @@ class GridInputs:
         breaks: Name of the saved times at which prices change, empty for none.
         machine: Machine.
         zero_s: Where whole hours are counted from.
+        physics: What files say of the truth.
     """
 
     jobs: str
     breaks: str
     machine: Machine
     zero_s: float
+    physics: Physics | None = None
 
     def digest(self) -> str:
         """Return a short hash of all inputs, for the identity of a cell."""
-        text = repr((self.jobs, self.breaks, asdict(self.machine), self.zero_s))
+        physics = None if self.physics is None else self.physics.digest()
+        text = repr((self.jobs, self.breaks, asdict(self.machine), self.zero_s, physics))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -78,7 +83,10 @@ class CapCell:
         about = self.inputs
         breaks = list(shared.arrays(about.breaks).values()) if about.breaks else []
         policy = policy_from_row(self.policy, self.row)
-        ran = run_cap(shared.jobs(about.jobs), about.machine, policy, self.cap_w, breaks=breaks, zero_s=about.zero_s)
+        ran = run_cap(
+            shared.jobs(about.jobs), about.machine, policy, self.cap_w, breaks=breaks, zero_s=about.zero_s,
+            physics=about.physics,
+        )  # fmt: skip
         sums: Arrays = {name: getattr(ran.power, name) for name in SUMS}
         columns: Arrays = {
             "start_s": ran.start_s,
@@ -87,7 +95,9 @@ class CapCell:
             "edge_s": ran.power.edge_s,
         }
         kept = shared.put_arrays({**columns, **sums})
-        notes = {f"note {text}": count for text, count in ran.notes.items()}
+        notes = {
+            f"note {text}": count for text, count in {**ran.notes, **same_figures(about.physics, self.row)}.items()
+        }
         return {"columns": kept, **ran.metrics, **ran.work.row(), **notes}
 
 

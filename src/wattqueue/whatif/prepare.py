@@ -21,11 +21,14 @@ from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Physics
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.runs.perform import watts_stated
+from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, with_hashes
+from wattqueue.sim.physics import true_figures
 from wattqueue.whatif.bill import SignalSource, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
 from wattqueue.whatif.grid import CapCell, GridInputs, run_grid
@@ -78,6 +81,7 @@ class Setup:
         epoch_s: Unix time of the trace's 0; None where the trace brings no dates and none were given.
         prices: Prices on the trace's clock, None without a series.
         intensity: Carbon intensities on the trace's clock, None without a series.
+        physics: What files say of the truth; None for the trace and the machine's exponents.
         widened: Jobs that get more nodes than they ask for, for their memory; ``jobs`` has these nodes.
     """
 
@@ -92,6 +96,7 @@ class Setup:
     prices: Tariff | None
     intensity: Tariff | None
     widened: int = 0
+    physics: Physics | None = None
 
     @property
     def zero_s(self) -> float:
@@ -127,10 +132,13 @@ class Setup:
         return f"day {int(since // DAY_S) + 1}, {int(since % DAY_S // HOUR_S):02d}:{int(since % HOUR_S // 60):02d}"
 
 
-def prepare(question: Question, *, machine: Machine | None = None, workload: Workload | None = None) -> Setup:
+def prepare(
+    question: Question, *, machine: Machine | None = None, workload: Workload | None = None,
+    physics: Physics | None = None,
+) -> Setup:  # fmt: skip
     """Read the inputs and refuse a question that cannot be answered, before anything is run.
 
-    ``machine`` and ``workload`` replace those that the question's task names.
+    ``machine``, ``workload`` and ``physics`` replace those that the question's task names.
 
     Raises:
         InputError: A value out of range, a cap that is not among those tried, or a series that does not cover the
@@ -145,10 +153,13 @@ def prepare(question: Question, *, machine: Machine | None = None, workload: Wor
     task = replace(question.task, policy=question.policies[0], estimator=question.estimators[0], cap=None)
     task, machine, workload = machine_of(task, machine, workload)
     caps = _caps(question, machine)
+    truth = physics_of(task, machine, physics)
     workload = workload or task_workload(task)
     jobs, unusable = with_nodes_for_memory(workload.jobs, machine), workload.unusable
     widened = int((jobs.nodes > workload.jobs.nodes).sum())
-    if not watts_stated(jobs, machine):
+    if truth is not None:
+        true_figures(truth, jobs, machine)  # refused now, not by each run
+    if truth is None and not watts_stated(jobs, machine):
         raise InputError(
             "neither the workload nor the machine states watts",
             where=task.workload,
@@ -160,8 +171,8 @@ def prepare(question: Question, *, machine: Machine | None = None, workload: Wor
         read_tariff(source, epoch, repair=question.repair) if source else None
         for source in (question.prices, question.intensity)
     )
-    row = with_hashes(task, policy_row(task))
-    setup = Setup(question, row, jobs, unusable, machine, caps, names, epoch, prices, intensity, widened)
+    row = with_hashes(task, policy_row(task), truth.files if truth is not None else ())
+    setup = Setup(question, row, jobs, unusable, machine, caps, names, epoch, prices, intensity, widened, truth)
     for name in names:
         setup.policy(name)  # an unknown name is refused now, not after minutes of runs
     refuse_uncovered(setup, float(jobs.submit_s.max()))
@@ -233,7 +244,8 @@ def run_caps(
     Raises:
         CampaignError: A run failed.
     """
-    inputs = GridInputs(shared.put_jobs(setup.jobs), _put_breaks(setup, shared), setup.machine, setup.zero_s)
+    names = shared.put_jobs(setup.jobs), _put_breaks(setup, shared)
+    inputs = GridInputs(*names, setup.machine, setup.zero_s, setup.physics)
     limits = (float("inf"), *(cap.cap_w for cap in setup.caps))
     cells = [
         CapCell(inputs, name[0], policy_row(setup.task_of(name)), cap_w) for name in setup.names for cap_w in limits

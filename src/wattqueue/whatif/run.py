@@ -18,6 +18,7 @@ from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import CapSums, Metrics, cap_sums, metrics
+from wattqueue.model.physics import Physics
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps, excess_w
@@ -127,8 +128,9 @@ class RunSummary:
 
 
 def run_cap(
-    jobs: Jobs, machine: Machine, policy: Policy, cap_w: float, *, breaks: Iterable[Floats] = (), zero_s: float = 0.0
-) -> RunSummary:
+    jobs: Jobs, machine: Machine, policy: Policy, cap_w: float, *, breaks: Iterable[Floats] = (), zero_s: float = 0.0,
+    physics: Physics | None = None,
+) -> RunSummary:  # fmt: skip
     """Simulate under a constant cap and sum the power by hour and between ``breaks``.
 
     Args:
@@ -138,12 +140,13 @@ def run_cap(
         cap_w: Watts; ``inf`` for none.
         breaks: Times at which a bin must begin: changes of price or intensity.
         zero_s: Where the clock of whole hours has its 0.
+        physics: What files say of the truth.
 
     Raises:
         As ``simulate``.
     """
     cap = Cap.constant(cap_w)
-    run = simulate(jobs, machine, policy, cap=cap)
+    run = simulate(jobs, machine, policy, cap=cap, actual=physics)
     figures = metrics(run.jobs, run.schedule, run.power, machine, cap)
     begin = float(run.power.time_s[0]) if len(run.power.time_s) else float(jobs.submit_s.min(initial=0.0))
     end = float(run.power.time_s[-1]) if len(run.power.time_s) else begin
