@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from wattqueue.runs.perform import perform, prepared
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.record import record, recorded_inputs
 from wattqueue.runs.task import Task
+from wattqueue.whatif.analysis import never_above
+from wattqueue.whatif.prepare import Question, prepare
 
 SOURCE = "jobs with true watts and times by cells.csv"
 MACHINE = """name = "site"
@@ -122,7 +125,12 @@ def test_of_the_machine_file_as_of_a_file_of_its_own(site: Path) -> None:
     assert wq.simulate(str(site / "jobs.csv"), machine).metrics == named.metrics
     given = physics_of(Task("", physics=str(site / "physics.toml")), machine)
     assert isinstance(given, Physics)
-    assert wq.simulate(str(site / "jobs.csv"), str(site / "site.toml"), physics=given).metrics == named.metrics
+    again = wq.simulate(str(site / "jobs.csv"), str(site / "site.toml"), physics=given)
+    assert again.metrics == named.metrics
+    again.save(site / "object")
+    for repeat in (recorded_inputs, lambda folder: wq.replay(folder, str(site / "jobs.csv"))):
+        with pytest.raises(wq.InputError):
+            repeat(site / "object")
 
 
 def test_prediction_and_truth_of_one_file_are_named(site: Path) -> None:
@@ -166,6 +174,11 @@ def test_whatif_has_the_same_truth(site: Path) -> None:
     row = next(row for row in found.rows if row["cap"] == "100%")
     assert row["machine_energy_j"] == run.metrics["machine_energy_j"]
     assert row["wait_s_mean"] == run.metrics["wait_s_mean"]
+    # Without physics the estimator maximum keeps every cap by construction; with it, what jobs draw elsewhere decides.
+    task = Task(str(site / "jobs.csv"), str(site / "site.toml"))
+    for name, by_construction in ((None, True), (str(site / "physics.toml"), False)):
+        setup = prepare(Question(replace(task, physics=name)))
+        assert never_above(setup, setup.policy(("easy", None))) == by_construction
     stated = json.loads(found.files["whatif.json"])
     assert SOURCE in json.dumps(stated["configurations"])
     assert set(stated["task"]["hashes"]) >= {"physics"}

@@ -126,7 +126,7 @@ def test_naive_can_never_be_above(table: Path, tmp_path: Path) -> None:
 
 def test_a_job_above_the_stated_maximum_can_be_above(table: Path) -> None:
     setup = prepare(Question(Task(str(table), nodes=32, node_watts="90:300")))
-    assert not never_above(setup.jobs, setup.machine, setup.policy(("easy", None)))
+    assert not never_above(setup, setup.policy(("easy", None)))
 
 
 def test_without_watts_nothing_is_safe_by_the_data_and_a_cap_is_where_unknown_is_the_maximum(tmp_path: Path) -> None:

@@ -54,8 +54,9 @@ def physics_arguments(task: Task, physics: Physics | PathLike | None, error: flo
 
     The seed of generated jobs is that of their generation; of others it is ``seed``, which draws the error.
     """
-    named = physics is not None and not isinstance(physics, Physics)
-    name = text(physics, "physics", "the name of a TOML, or Physics") if named else None
+    name = "python:Physics"  # an object is in no file: a record that names it cannot be repeated in silence without it
+    if not isinstance(physics, Physics):
+        name = None if physics is None else text(physics, "physics", "the name of a TOML, or Physics")
     return {
         "physics": name,
         "physics_error": error or None,

@@ -178,7 +178,7 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
     policy = setup.policy(name)
     gates = tuple(gate(plain.work, r.work, ("no cap", c.text)) for r, c in zip(ran, setup.caps, strict=True))
     extra = tuple(Extra.of((plain.start_s, plain.end_s), (r.start_s, r.end_s)) for r in ran)
-    never = never_above(setup.jobs, setup.machine, policy)
+    never = never_above(setup, policy)
     # A longer queue under a low cap stretches the run, but brings no additional jobs to observe.
     most = evidence_of(plain, setup.zero_s).looks
     evidence = tuple(
@@ -257,13 +257,17 @@ def evidence_of(ran: RunSummary, zero_s: float) -> Evidence:
     return Evidence(span, float(by_hour.over_s[keep].sum()), span / tau)
 
 
-def never_above(jobs: Jobs, machine: Machine, policy: Policy) -> bool:
+def never_above(setup: Setup, policy: Policy) -> bool:
     """Return whether power above the cap is impossible by construction.
 
     True where the estimator counts each job at the machine's maximum, no job drew more than the lowest maximum of all
-    partitions, and no control can change power after admission. Then admission alone (rule 13 of docs/semantics.md)
+    partitions, and no control can change power after admission; not with physics, by which jobs may draw more where
+    they run than where they were recorded. Then admission alone (rule 13 of docs/semantics.md)
     keeps the sum below every cap, and no amount of data is needed to show it.
     """
+    jobs, machine = setup.jobs, setup.machine
+    if setup.physics is not None:
+        return False
     if not _states_maxima(machine) or policy.controls or not resolve(policy).machine_figures:
         return False
     peak = jobs.peak_power_w()
