@@ -249,14 +249,14 @@ class Kinds:
         option: NDArray[np.int64],
     ) -> Kinds:
         """Return the kinds of jobs by ``row`` of the table (-1 for none) and reference ``option``. Shapes (n,)."""
-        pairs, of_job = np.unique(np.stack([row, np.where(row < 0, 0, option)]), axis=1, return_inverse=True)
         options = len(machine.option_partition)
+        pairs, of_job = np.unique(np.append(-1, np.where(row < 0, -1, row * options + option)), return_inverse=True)
         none = np.ones(options), np.ones(options), np.zeros(options, np.int8), 1.0
-        found = [none if a < 0 else _ratios(physics, table, machine, a, r) for a, r in pairs.T.tolist()]
-        shift = not found or pairs[0, 0] >= 0  # no job of kind 0
-        watts, time_s, source, base = zip(*[none, *found] if shift else found, strict=True)
-        kind = (of_job.ravel() + shift).astype(np.int32)
-        return cls(kind, np.array(watts), np.array(time_s), np.array(source, np.int8), np.array(base))
+        found = [_ratios(physics, table, machine, *divmod(pair, options)) for pair in pairs[1:].tolist()]
+        watts, time_s, source, base = zip(none, *found, strict=True)
+        return cls(
+            of_job[1:].astype(np.int32), np.array(watts), np.array(time_s), np.array(source, np.int8), np.array(base)
+        )
 
 
 def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
@@ -443,14 +443,16 @@ def _options(machine: Machine, part: NDArray[np.int64], hz: Floats, where: str) 
 
     Raises: InputError for a clock that a partition does not have.
     """
-    pairs, at = np.unique(np.stack([part, np.nan_to_num(hz)]), axis=1, return_inverse=True)
+    clocks, clock = np.unique(hz, return_inverse=True)
+    pairs, at = np.unique(part * max(len(clocks), 1) + clock, return_inverse=True)
     found = []
-    for p, clock in pairs.T:
-        option = option_at(machine, int(p), float(clock) or np.nan)
+    for pair in pairs.tolist():
+        p, own = pair // len(clocks), float(clocks[pair % len(clocks)])
+        option = option_at(machine, p, own)
         if option is None:
-            _refuse_clock(machine, int(p), float(clock), f"{where}: reference")
+            _refuse_clock(machine, p, own, f"{where}: reference")
         found.append(option)
-    return np.array(found, np.int64)[at.ravel()]
+    return np.array(found, np.int64)[at]
 
 
 def _refuse_above_maximum(
