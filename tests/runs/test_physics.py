@@ -139,7 +139,7 @@ def test_prediction_and_truth_of_one_file_are_named(site: Path) -> None:
         '[mine]\nestimator = { part = "ear", profiles = { coefficients = "coefficients.csv", apps = "apps.csv" } }\n'
         'order = "priority-inc"\nfrequency = "least-distance"\n'
     )
-    more = {"policy": f"{site / 'row.toml'}:mine", "physics": site / "ear.toml"}
+    more: dict[str, Any] = {"policy": f"{site / 'row.toml'}:mine", "physics": site / "ear.toml"}
     note = "prediction = truth: files that estimator and physics both read (coefficients.csv, apps.csv)"
     assert simulated(site, **more).notes[note] == 2
     assert note not in simulated(site, **more, physics_error=0.05).notes
@@ -213,7 +213,7 @@ def test_campaigns_have_the_same_truth(site: Path) -> None:
 
 
 def test_predict_scores_the_watts_of_tables_where_the_trace_has_none(site: Path) -> None:
-    given = {"machine": str(site / "site.toml"), "physics": site / "physics.toml"}
+    given: dict[str, Any] = {"machine": str(site / "site.toml"), "physics": site / "physics.toml"}
     scores = wq.predict(str(site / "jobs.csv"), "last-job", **given)
     watts = scores.evaluation.actual_w
     # jobs 1, 5, 9, ... state none: cg and ft have the table's figure, lu stays unknown

@@ -224,7 +224,7 @@ def test_the_error_multiplies_the_truth_and_nothing_else(tmp_path: Path) -> None
     assert abs(np.corrcoef(draws.T)[0, 1]) < 0.03
 
 
-def refused(folder: Path, keys: str, **files: str) -> InputError:
+def refused(folder: Path, keys: str, **files: Any) -> InputError:
     with pytest.raises(InputError) as caught:
         true_figures(physics(folder, keys, **files), jobs_of(["STREAM", "cg"]), TWO)
     assert caught.value.hint
