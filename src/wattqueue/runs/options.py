@@ -46,7 +46,7 @@ class JobOptions:
     _: KW_ONLY
     nodes: int | None = option(None, "A plain machine of so many nodes. [the trace's]", kind=int)
     node_watts: str | None = option(None, NODE_WATTS)
-    seed: int = option(0, "Seed of generated workloads.", kind=int, least=0, most=MOST_SEED)
+    seed: int = option(0, "Seed of generated workloads, and of --physics-error.", kind=int, least=0, most=MOST_SEED)
     default_walltime: str | None = option(None, "Walltime of jobs without one, such as 24h. [run time]")
     procs_per_node: int = option(
         1, "Processors of an SWF trace that make a node.", kind=int, least=1, most=MOST_PROCESSORS
