@@ -354,7 +354,8 @@ VALUES = {
     "job_id": ("a7", "b1"), "submit_s": (0.0, 5.0), "nodes": (1.0, 2.0), "user": ("ada", ""), "app": ("", "lu"),
     "partition": ("p", ""), "allowed": (1.0, None), "capped_windows": (0.0, None), "frequency_min_hz": (1e9, None),
     "frequency_max_hz": (None, 2e9), "script": ("#!/bin/sh", ""), "submit_line": ("", "sbatch a"),
-    "job_environment": ("A=1", ""), "ran_partition": ("p", ""), "ran_frequency_hz": (2e9, None), "greatest_slowdown": (2.0, None),
+    "job_environment": ("A=1", ""), "ran_partition": ("p", ""), "ran_frequency_hz": (2e9, None),
+    "greatest_slowdown": (2.0, None),
 }  # fmt: skip
 """Values of two jobs in each column; others: 60 and, where a gap is allowed, none."""
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import comb
+from math import comb, exp, lgamma, log, log1p
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from wattqueue_grid.incentives.settle import ScheduledJobs, entries_of
 from wattqueue_grid.incentives.site_runs import SimulatedSite, mean_watts, same_work
 
 DAY_S = 86_400.0
+MOST_DAYS = 3_660
+"""Ten years of days."""
+SMALL = 1_000
+"""Draws up to which binomial coefficients are floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ def offers(
         midnight_s: A midnight of the site on the clock of the workload.
 
     Raises:
-        InputError: A workload with fewer than two days after the warm-up.
+        InputError: A workload with fewer than two days after the warm-up, or more than ``MOST_DAYS``.
     """
     begin = float(site.jobs.submit_s.min(initial=0.0))
     last = float(site.jobs.submit_s.max(initial=0.0))
@@ -114,6 +118,12 @@ def offers(
             f"{max(len(days), 0)} whole days after {terms.warm_up_days} to fill the machine",
             where="workload",
             hint="give more days; each stands for one tomorrow",
+        )
+    if len(days) > MOST_DAYS:
+        raise InputError(
+            f"{len(days):,} days from the first to the last submission, and each is simulated",
+            where="workload",
+            hint=f"at most {MOST_DAYS:,}: is a time of submission wrong? Or cut the trace",
         )
     site = replace(site, jobs=with_participation(site.jobs, model))
     plain = site.run()
@@ -129,11 +139,19 @@ def rank_of_promise(n: int, reliability: float, confidence: float) -> int:
     fails = 1.0 - reliability
     at_least, k = 1.0, 0
     while k < n:
-        at_least -= comb(n, k) * fails**k * reliability ** (n - k)
+        at_least -= _share(n, k, fails)
         if at_least < confidence:
             return k
         k += 1
     return n
+
+
+def _share(n: int, k: int, p: float) -> float:
+    """Return P(Binomial(n, p) = k)."""
+    if n <= SMALL or p in (0.0, 1.0):
+        return comb(n, k) * p**k * (1.0 - p) ** (n - k)
+    ways = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+    return exp(ways + k * log(p) + (n - k) * log1p(-p))
 
 
 def best_offers(found: Sequence[Offer]) -> list[Offer]:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +169,34 @@ def test_a_curve_that_cannot_be_used_is_refused_with_its_key(tmp_path: Path, old
 )
 def test_the_rank_of_a_promise_is_that_of_the_tables(n: int, reliability: float, confidence: float, k: int) -> None:
     assert rank_of_promise(n, reliability, confidence) == k
+
+
+@pytest.mark.parametrize(
+    ("n", "reliability", "confidence"), [(1_000, 0.9, 0.9), (1_001, 0.9, 0.9), (3_660, 0.99, 0.95), (2_500, 0.5, 0.2)]
+)
+def test_the_rank_of_a_promise_of_many_days(n: int, reliability: float, confidence: float) -> None:
+    """Against whole numbers: coefficients of 1,030 days and more are beyond float64."""
+    fails, of = round((1.0 - reliability) * 100), 100
+    fewer, k = 0, 0
+    while (fewer := fewer + comb(n, k) * fails**k * (of - fails) ** (n - k)) <= of**n * (1 - Fraction(confidence)):
+        k += 1
+    assert rank_of_promise(n, reliability, confidence) == k
+
+
+def test_the_rank_of_a_promise_where_nothing_fails() -> None:
+    assert rank_of_promise(2_000, 1.0, 0.9) == 0
+
+
+def test_a_trace_with_a_wrong_time_of_submission_is_refused() -> None:
+    site = days_of_work(4)
+    late = site.jobs.submit_s.copy()
+    late[-1] = 4_294_967_294.0  # no number in an SWF of 32 bits
+    with pytest.raises(InputError, match="days from the first to the last submission"):
+        offers(
+            replace(site, jobs=replace(site.jobs, submit_s=late)),
+            [Candidate(8 * 3_600.0, 3_600.0, 900.0)],
+            OfferTerms(),
+        )
 
 
 def days_of_work(days: int) -> SimulatedSite:
