@@ -77,6 +77,11 @@ class Ranks:
 
     table: Floats | None
 
+    @property
+    def by_number(self) -> bool:
+        """Without a table it says that it ranks nothing: else the policy would be refused."""
+        return self.table is None
+
     def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
         return self.table
 
