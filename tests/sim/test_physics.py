@@ -20,7 +20,7 @@ from wattqueue.policy.policy import load_policy
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.sim.physics import FROM_TABLES, drawn_error, true_figures
+from wattqueue.sim.physics import FROM_TABLES, UNUSED, drawn_error, true_figures
 from wattqueue.sim.profiles import with_profiles
 
 TWO = Machine(
@@ -72,6 +72,14 @@ def test_a_memory_bound_job_on_another_partition_at_the_lowest_clock(tmp_path: P
     assert run.schedule.energy_j[0] == pytest.approx(watts * 1_000.0 * 82.57 / 107.55, rel=1e-9)
     # By the machine's exponents alone the same job takes 2.58 times its run time there.
     assert ran(jobs_of(["STREAM"]), None).schedule.end_s[0] == pytest.approx(2_583.333333)
+
+
+def test_files_that_say_nothing_of_any_job_are_named(tmp_path: Path) -> None:
+    assert ran(jobs_of(["stream"]), physics(tmp_path)).notes == {
+        "jobs with true watts and times by the machine's exponents": 1,
+        UNUSED: 2,
+    }
+    assert UNUSED not in ran(jobs_of(["stream", "STREAM"]), physics(tmp_path)).notes
 
 
 def test_what_no_file_states_follows_the_exponents(tmp_path: Path) -> None:
@@ -271,6 +279,12 @@ def test_a_wrong_row_is_named_with_its_line(tmp_path: Path, row: str, what: str)
             {"units": "app,unit,watts\n" + "".join(f"cg,{k},100\n" for k in range(8)) + "ft,0,100\n"},
             "units.csv",
             "ft",
+        ),
+        (
+            TABLE + 'units = "units.csv"\n',
+            {"units": "app,unit,watts\n" + "".join(f"cg,{k},100\n" for k in range(9))},
+            "units.csv",
+            "9 units",
         ),
         (TABLE + 'units = "units.csv"\n', {"units": "app,unit,watts\ncg,0,0\n"}, "units.csv:2", "watts"),
         (TABLE + 'units = "units.csv"\n', {"units": "app,unit,watts,time_s\ncg,0,10,-1\n"}, "units.csv:2", "time_s"),

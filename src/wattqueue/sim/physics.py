@@ -27,13 +27,12 @@ from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import Scale, partition_figures
 from wattqueue.parts.unit_tables import factors_on, rows_of
 from wattqueue.policy.by_unit import bounds_of_partitions
+from wattqueue.sim.reference import asked_partitions, option_at, reference_options, refuse_clock
 
-SAME_HZ = 0.5e6
-"""Two clocks closer than this are the same, as EAR's estimator counts."""
-RAN_PARTITION, RAN_HZ = "ran_partition", "ran_frequency_hz"
-"""Columns of a job table that state the reference of a job."""
 EXPONENTS = "the machine's exponents"
 """Source of all that is not stated."""
+UNUSED = "applications of the physics, of which no job has one"
+"""Note with their number, where the files say nothing of any job."""
 FROM_TABLES = "jobs without watts of their own that draw those of the physics"
 """Note with the number of jobs whose absolute watts come from a table."""
 
@@ -74,6 +73,8 @@ class TrueFigures:
     """Jobs whose watts come from a table, since the trace has none. Shape (n,)."""
     reference: NDArray[np.int64]
     """Option at which each job ran when it was recorded. Shape (n,)."""
+    unused: int = 0
+    """Applications in the files, if no job has one of them."""
 
     def recorded_w(self, jobs: Jobs) -> Floats:
         """Return the watts of one unit where each job was recorded; NaN where neither trace nor files know them."""
@@ -89,7 +90,7 @@ class TrueFigures:
             f"jobs with true watts and times by {name}": int(k) for name, k in zip(self.sources, used, strict=True)
         }
         found["jobs with true factors of the units on which they ran"] = int(self.by_unit[ran].sum())
-        found[FROM_TABLES] = int(self.filled[ran].sum())
+        found |= {FROM_TABLES: int(self.filled[ran].sum()), UNUSED: self.unused}
         return {text: count for text, count in found.items() if count}
 
 
@@ -144,23 +145,7 @@ def _options_of(cells: Cells, machine: Machine) -> Iterator[tuple[int, int]]:
         if option is not None:
             yield k, option
         elif cells.every_clock:
-            _refuse_clock(machine, partitions.index(name), float(cells.frequency_hz[k]), cells.where[k])
-
-
-def option_at(machine: Machine, partition: int, hz: float) -> int | None:
-    """Return the option of a partition at a clock, NaN for the highest; None where it has no such clock."""
-    first, end = machine.option_start[partition : partition + 2].tolist()
-    if np.isnan(hz):
-        return int(first)
-    near = np.flatnonzero(np.abs(machine.option_frequency_hz[first:end] - hz) <= SAME_HZ)
-    return int(first + near[0]) if len(near) else None
-
-
-def _refuse_clock(machine: Machine, partition: int, hz: float, where: str) -> None:
-    """Raise InputError for a clock that a partition does not have."""
-    part = machine.partitions[partition]
-    known = ", ".join(f"{f:g}" for f in part.frequencies_hz) or "none: leave the clock out"
-    raise InputError(f"partition {part.name} has no clock of {hz:g} Hz", where=where, hint=f"its clocks: {known}")
+            refuse_clock(machine, partitions.index(name), float(cells.frequency_hz[k]), cells.where[k])
 
 
 def _cell(machine: Machine, option: int) -> str:
@@ -200,6 +185,11 @@ def _on_units(table: UnitTable, machine: Machine, where: str) -> Floats:
         factor = factors_on(table, machine)
     except PolicyError as error:
         raise InputError(error.what, where=where, hint=hint if "missing" in error.what else error.hint) from None
+    if len(table.units) > machine.units:
+        raise InputError(
+            f"{len(table.units)} units, and {machine.name} has {machine.units}", where=where,
+            hint="units are numbered over the whole machine from 0; leave out those of another one",
+        )  # fmt: skip
     lacking = np.argwhere(np.isnan(factor))
     if len(lacking):
         app, unit = lacking[0].tolist()
@@ -268,7 +258,7 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     table = on_machine(physics, machine)
     app = np.array([*(table.apps.index(a) if a in table.apps else -1 for a in jobs.app.names), -1], np.int64)
     row = app[jobs.app.codes]
-    reference = _reference(physics, jobs, machine, row >= 0)
+    reference = reference_options(physics, jobs, machine, row >= 0)
     own = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
     watts = np.full(len(jobs), np.nan) if own is None else np.asarray(own, np.float64)
     power, time = _by_exponents(watts, machine, reference)
@@ -281,8 +271,8 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     _refuse_above_maximum(physics, table, machine, jobs.take(known), power[known], row[known])
     factor, slow = (_of_jobs(jobs.app, app[:-1], each) for each in (table.unit_watts, table.unit_times))
     actual = Prediction(power, time, unit_factor=factor, unit_time_factor=slow)
-    by_unit = np.append(table.by_unit, False)[row]
-    return TrueFigures(actual, table.sources, kinds.of_job, kinds.source, by_unit, filled, reference)
+    by_unit, unused = np.append(table.by_unit, False)[row], 0 if len(known) else len(table.apps)
+    return TrueFigures(actual, table.sources, kinds.of_job, kinds.source, by_unit, filled, reference, unused)
 
 
 def _by_exponents(watts: Floats, machine: Machine, reference: NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -383,78 +373,6 @@ def _completed(stated: Floats, machine: Machine, home: int, law: _WattsAt | _Tim
     return found
 
 
-def _reference(physics: Physics, jobs: Jobs, machine: Machine, known: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the option at which each job ran when its watts and run time were recorded. Shape (n,).
-
-    The job table states it (``ran_partition``, the job's own partition, ``ran_frequency_hz``), else the physics. A job
-    without an application of the physics (not ``known``) may leave it open: it has the machine's first partition.
-
-    Raises: InputError for a partition or clock that the machine lacks, and a job that leaves its reference open.
-    """
-    names = [p.name for p in machine.partitions]
-    if physics.reference is not None and physics.reference not in names:
-        raise InputError(
-            f"{machine.name} has no partition {physics.reference!r}", where=f"{physics.where}: reference",
-            hint=one_of(physics.reference, names),
-        )  # fmt: skip
-    stated = -1 if physics.reference is None else names.index(physics.reference)
-    part = _stated_partitions(jobs, names)
-    part = np.where(part < 0, stated if len(names) > 1 else 0, part)
-    open_ = np.flatnonzero((part < 0) & known)
-    if len(open_):
-        app = jobs.app.names[jobs.app.codes[open_[0]]]
-        raise InputError(
-            f"the partition on which job {jobs.job_id[open_[0]]} of application {app} ran is not stated",
-            where=physics.where,
-            hint='state reference = "PARTITION", or a column ran_partition in the job table',
-        )
-    part = np.maximum(part, 0)
-    hz = np.where((part == stated) | (len(names) == 1), physics.reference_hz or np.nan, np.nan)
-    own = np.asarray(jobs.extra.get(RAN_HZ, np.full(len(jobs), np.nan)), np.float64)
-    return _options(machine, part, np.where(np.isnan(own), hz, own), physics.where)
-
-
-def _asked_partitions(jobs: Jobs, names: list[str]) -> NDArray[np.int64]:
-    """Return the partition that each user named, -1 for none that the machine has. Shape (n,)."""
-    found = np.array([*(names.index(n) if n in names else -1 for n in jobs.partition.names), -1], np.int64)
-    return found[jobs.partition.codes]
-
-
-def _stated_partitions(jobs: Jobs, names: list[str]) -> NDArray[np.int64]:
-    """Return the partition that the job table states for each job, -1 for none. Shape (n,).
-
-    Raises: InputError for a partition in ``ran_partition`` that the machine lacks.
-    """
-    asked = _asked_partitions(jobs, names)
-    if RAN_PARTITION not in jobs.extra:
-        return asked
-    ran = Labels.of(jobs.extra[RAN_PARTITION])
-    unknown = next((name for name in ran.names if name not in names), None)
-    if unknown is not None:
-        raise InputError(
-            f"no partition {unknown!r}", where=f"job table, column {RAN_PARTITION}", hint=one_of(unknown, names)
-        )
-    own = np.array([*(names.index(n) for n in ran.names), -1], np.int64)[ran.codes]
-    return np.where(own >= 0, own, asked)
-
-
-def _options(machine: Machine, part: NDArray[np.int64], hz: Floats, where: str) -> NDArray[np.int64]:
-    """Return the option of each partition and clock, NaN for the highest. Shapes (n,).
-
-    Raises: InputError for a clock that a partition does not have.
-    """
-    clocks, clock = np.unique(hz, return_inverse=True)
-    pairs, at = np.unique(part * max(len(clocks), 1) + clock, return_inverse=True)
-    found = []
-    for pair in pairs.tolist():
-        p, own = pair // len(clocks), float(clocks[pair % len(clocks)])
-        option = option_at(machine, p, own)
-        if option is None:
-            _refuse_clock(machine, p, own, f"{where}: reference")
-        found.append(option)
-    return np.array(found, np.int64)[at]
-
-
 def _refuse_above_maximum(
     physics: Physics, table: MachinePhysics, machine: Machine, jobs: Jobs, power: Floats, row: NDArray[np.int64]
 ) -> None:
@@ -469,7 +387,7 @@ def _refuse_above_maximum(
     drawn = power * most[row][:, machine.option_partition]
     above = drawn > partition_figures(machine)[1] + 1e-6
     if len(machine.partitions) > 1:
-        asked = _asked_partitions(jobs, [p.name for p in machine.partitions])[:, np.newaxis]
+        asked = asked_partitions(jobs, [p.name for p in machine.partitions])[:, np.newaxis]
         above &= (asked < 0) | (asked == machine.option_partition)
     if not above.any():
         return
