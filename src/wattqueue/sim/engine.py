@@ -146,7 +146,11 @@ def simulate(
     """
     events = events or NodeEvents.none()
     if machine.physics is not None and actual is None:
-        raise InputError("the machine file states physics", where=machine.name, hint="hand it in: simulate(actual=...)")
+        raise InputError(
+            "the machine file states physics",
+            where=machine.name,
+            hint="use a verb that reads it, hand it in as actual=, or take [physics] out",
+        )
     truth = None
     if isinstance(actual, Physics):
         truth = true_figures(actual, jobs, machine)

@@ -88,6 +88,22 @@ def test_runs_that_did_other_work_are_not_settled(folder: Path) -> None:
     assert not ledger.exists()
 
 
+def test_a_run_with_physics_needs_its_own_counterfactual(folder: Path) -> None:
+    """A simulation without the physics would pay for what the jobs draw and take elsewhere."""
+    (folder / "physics.toml").write_text('table = "cells.csv"\n')
+    (folder / "cells.csv").write_text("app,partition,watts,time_s\ncg,batch,900,60\n")
+    jobs = read_run(folder / "run").jobs
+    for name, targets in (("run", str(folder / "targets.csv")), ("other", None)):
+        more: dict[str, Any] = {"targets": targets, "physics": str(folder / "physics.toml")}
+        write_run(folder / name, simulate(jobs, plain_machine(10, 100.0, 1_100.0), **more).record)
+    files = given(folder) | {"jobs": str(folder / "jobs.csv"), "ledger": str(folder / "ledger.db")}
+    with pytest.raises(InputError) as error:
+        settle(folder / "run", **files)
+    assert "--counterfactual" in str(error.value)
+    settle(folder / "run", **files, counterfactual=folder / "other")
+    assert [t.reward for t in IncentiveLedger.open(str(folder / "ledger.db")).totals()] == [500_000]
+
+
 def test_consent_withdrawn_midway_ends_what_counts(folder: Path) -> None:
     # At 9,000 s half of the hour that ada's job waits longer has passed.
     (folder / "withdrawn.csv").write_text("time_s,user,job_id\n9000,ada,\n", encoding="utf-8")

@@ -114,7 +114,10 @@ def _with_consent(source: Source, jobs: str | None, consent: Path | None) -> Job
 
 
 def _simulated(source: Source, jobs: Jobs, policy: str | None, cap: str) -> ScheduledJobs:
-    """Return the schedule of the jobs without the event. Raises: InputError where the record names no policy."""
+    """Return the schedule of the jobs without the event.
+
+    Raises: InputError where the record names no policy, or its truth is physics, which a record does not hold.
+    """
     from wattqueue.errors import InputError
     from wattqueue.formats.cap import parse_cap
     from wattqueue.policy.policy import load_policy
@@ -123,4 +126,9 @@ def _simulated(source: Source, jobs: Jobs, policy: str | None, cap: str) -> Sche
     machine, named = source.recorded.machine, policy or source.facts.get("task", {}).get("policy")
     if named is None or named == "live":
         raise InputError("the record names no policy", where="--policy", hint="name the one that decides live")
+    if "physics" in source.facts:
+        raise InputError(
+            "its jobs drew what physics states", where=source.recorded.where,
+            hint="simulate them with the same --physics without targets, and name that run by --counterfactual",
+        )  # fmt: skip
     return without_targets(jobs, machine, load_policy(named), parse_cap(cap, machine))
