@@ -13,7 +13,7 @@ so it depends on the cluster alone:
 - A job that Slurm refuses: the others are released all the same; the exit status is then not 0.
 
 It cannot exceed the cap: released jobs carry their watts, and Slurm admits no more than the licence pool. What Slurm
-fails to count is withheld from that pool first (``live.files.withheld``); where that fails, nothing is released.
+fails to count is withheld from that pool first (``live.watts.missed``); where that fails, nothing is released.
 
 Order of the steps: read the configuration; find out who is at work (the youngest of lease and heartbeat); take the
 lease over; read Slurm (twice where it counts less than jobs hold); set the pool; release job by job in order of
@@ -58,7 +58,7 @@ from wattqueue.live.cluster import (
 from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.files.reading import home_of
 from wattqueue.live.files.status import read_beat
-from wattqueue.live.files.withheld import compared
+from wattqueue.live.watts.missed import compared
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on
     from wattqueue.live.restore import Restorer

@@ -18,7 +18,16 @@ from tests.live import (
     test_shared_nodes,
     test_telemetry_cap,
 )
+from tests.live.drive import lab_machine
+from tests.live.fakeslurm import FakeSlurm
 from tests.live.guard.behind import Behind
+from tests.live.python_policies import POLICIES
+from tests.live.test_controller import Meter
+from wattqueue.live.apply import LEFT_OUT
+from wattqueue.live.controller import Controller
+from wattqueue.live.guard.checks import LOW, NO_CONSENT
+from wattqueue.live.planner import Rules
+from wattqueue.model.signals import Cap
 
 MODULES = (
     test_conformance, test_in_flight_live, test_ledger_meter, test_measured_ledger_live, test_node_limits, test_parking,
@@ -95,6 +104,7 @@ PARKED = {
     "withdrawn": test_parking.test_withdrawn_consent_is_honoured_as_soon_as_the_limit_allows,
     "given later": test_parking.test_consent_that_is_given_during_a_target_is_taken,
     "requeued": test_parking.test_a_job_with_checkpoints_is_requeued_and_starts_again_after_the_target,
+    "continued by somebody": test_parking.test_a_parked_job_that_somebody_continues_is_parked_again_or_gets_its_watts,
     "requeued by somebody": test_parking.test_a_parked_job_that_ends_or_is_requeued_is_forgotten,
 }
 
@@ -111,3 +121,57 @@ def test_limits_of_agents(behind: Behind, tmp_path: Path) -> None:
 
 def test_shared_nodes_and_a_cap_that_falls(behind: Behind, tmp_path: Path) -> None:
     test_shared_nodes.test_eleven_jobs_on_two_shared_nodes_count_two_nodes(tmp_path)
+
+
+def worked(behind: Behind, folder: Path, policy: str) -> tuple[FakeSlurm, Controller]:
+    """Twenty jobs of one to three nodes under a cap for four, until all are done or 120 s have passed."""
+    slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+    rules = Rules("control", write_priority=False, power_nodes=True)
+    controller = behind(
+        slurm, folder, lambda: slurm.now_s, cap=Cap.constant(1700.0), policy=POLICIES[policy](), rules=rules,
+        machine=lab_machine(8, (2e9, 1e9)), sources=(Meter(slurm),),
+    )  # fmt: skip
+    for k in range(120):
+        if k < 20:
+            slurm.submit(1 + k % 3, 4.0 + k % 5, watts=200 * (1 + k % 3), partition="p1,p2")
+        assert controller.round() is not None
+        slurm.step()
+    return slurm, controller
+
+
+@pytest.mark.parametrize("behind", [{}, {"accepted": frozenset({"frequencies"})}], indirect=True)
+def test_jobs_at_lower_frequencies_start_where_the_guard_accepts_them(behind: Behind, tmp_path: Path) -> None:
+    """Nothing starts on fewer watts than its nodes draw before; why stands in the status. Others go on."""
+    slurm, controller = worked(behind, tmp_path, "frequency choice")
+    slower = [job for job in slurm.jobs.values() if job.starts and job.licences["watts"] < 200 * job.nodes]
+    states = {job.state for job in slurm.jobs.values()}
+    if behind.accepts:
+        assert slower
+        assert states == {"COMPLETED"}
+        nothing_refused(behind)
+        return
+    assert slower == []
+    assert "COMPLETED" in states
+    refused = {error for one in behind.made for error in one.refused}
+    assert refused == {f"{LEFT_OUT}: {LOW}"}
+    waiting = [job for job in slurm.jobs.values() if job.state == "PENDING"]
+    assert controller.last is not None
+    errors = {one.write.key.name for one in controller.last.outcomes if one.error and one.write.key is not None}
+    assert not waiting or errors & {job.name for job in waiting}
+
+
+@pytest.mark.parametrize("behind", [{}, {"last_resort": frozenset({"requeue"})}], indirect=True)
+def test_jobs_are_requeued_without_consent_only_as_a_last_resort(behind: Behind, tmp_path: Path) -> None:
+    slurm, _ = worked(behind, tmp_path, "controls")
+    assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
+    assert (sum(job.restarts for job in slurm.jobs.values()) > 0) == bool(behind.accepts)
+    assert any(NO_CONSENT in error for one in behind.made for error in one.refused) != bool(behind.accepts)
+
+
+@pytest.mark.parametrize("behind", [{}, {"accepted": frozenset({"estimates"})}], indirect=True)
+def test_what_a_learning_row_does_below_the_maximum(behind: Behind, tmp_path: Path) -> None:
+    """Its work gets done in either case: without estimates at the maximum of its nodes."""
+    slurm, _ = worked(behind, tmp_path, "learning estimator")
+    low = [job for job in slurm.jobs.values() if job.starts and job.licences["watts"] < 200 * job.nodes]
+    assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
+    assert behind.accepts or low == []

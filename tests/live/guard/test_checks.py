@@ -417,6 +417,54 @@ def test_components_are_released_once_all_carry_their_watts(tmp_path: Path) -> N
     assert [job.held for job in slurm.jobs.values()] == [False, False]
 
 
+def stopped_with_a_long_limit(slurm: NaiveSlurm, guard: WriteGuard) -> NaiveJob:
+    """A job of an hour whose user consents, parked as a planner does it."""
+    slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False, comment="wattqueue:consent"))
+    assert write(guard, of("stop", 1), of("update", 1, fields={"watts": 0, "limit_s": 9_000.0})) == ["", ""]
+    slurm.now_s += 500.0
+    return slurm.jobs["1"]
+
+
+@pytest.mark.parametrize("continued", [False, True])
+def test_a_job_that_stood_still_goes_on_with_its_time_and_its_watts(continued: bool, tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=500)
+    guard = guard_of(slurm, tmp_path)
+    job = stopped_with_a_long_limit(slurm, guard)
+    if continued:
+        job.state = "RUNNING"  # somebody else continues it
+    limit_s = 3_600.0 + 500.0
+    assert write(guard, of("update", 1, fields={"watts": 200, "limit_s": limit_s}), of("continue", 1)) == ["", ""]
+    assert (job.state, job.watts, job.limit_s) == ("RUNNING", 200, limit_s)
+    slurm.now_s += 1_000.0
+    assert write(guard, of("update", 1, fields={"limit_s": 3_000.0})) == [f"{LEFT_OUT}: a shorter limit would end it"]
+    assert write(guard, of("stop", 1)) == [""]  # a second pause counts as well
+    slurm.now_s += 300.0
+    for limit_s, error in ((4_300.0, f"{LEFT_OUT}: a shorter limit would end it"), (4_500.0, "")):
+        assert write(guard, of("update", 1, fields={"limit_s": 9_000.0})) == [""]
+        slurm.now_s += 30.0  # the lists are read again
+        assert write(guard, of("update", 1, fields={"limit_s": limit_s})) == [error]
+
+
+def test_no_limit_ends_a_job_that_stands_still(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=500)
+    guard = guard_of(slurm, tmp_path)
+    job = stopped_with_a_long_limit(slurm, guard)
+    for limit_s in (60.0, 3_600.0, 4_000.0):  # the hour and the pause are 4,100 s, less a step
+        assert refused(write(guard, of("update", 1, fields={"limit_s": limit_s}))[0], "a shorter limit would end it")
+    assert job.limit_s == 9_000.0
+
+
+def test_a_guard_that_was_started_again_shortens_no_limit_and_lets_jobs_go_on(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=500)
+    job = stopped_with_a_long_limit(slurm, guard_of(slurm, tmp_path))
+    guard = guard_of(slurm, tmp_path)
+    fields = {"watts": 200, "limit_s": 4_200.0}
+    assert write(guard, of("update", 1, fields=fields), of("continue", 1)) == ["", ""]
+    assert (job.state, job.watts, job.limit_s) == ("RUNNING", 200, 9_000.0)
+    last = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [one["after"] for one in last if one.get("kind") == "update"][-1] == "watts=200", "as it was written"
+
+
 def test_the_planner_states_no_consent_and_ends_no_job_by_its_limit(tmp_path: Path) -> None:
     slurm = NaiveSlurm(open_w=800)
     slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False))

@@ -25,7 +25,7 @@ from wattqueue.live.files.lease import BEAT, Lease, LeaseLostError, read_lease
 from wattqueue.live.files.status import read_beat
 from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardedRunDir, GuardWriter
 from wattqueue.live.guard.messages import KINDS, from_json, to_json
-from wattqueue.live.guard.place import Place
+from wattqueue.live.guard.place import PlannerPlace
 from wattqueue.live.guard.serve import CONNECTIONS, WriteGuard, listen, serve
 from wattqueue.live.guard.settings import read_settings
 from wattqueue.live.guard.wire import Packet, WireError, receive, send
@@ -114,7 +114,7 @@ def test_a_second_planner_reads_and_waits_until_the_first_is_gone(served: Served
 
 def test_a_planner_that_stands_still_loses_its_place_and_one_that_speaks_keeps_it() -> None:
     now_s = [0.0]
-    place = Place(15.0, lambda: now_s[0])
+    place = PlannerPlace(15.0, lambda: now_s[0])
     for _ in range(100):
         assert place.refusal("one", "alive") == ""
         now_s[0] += 14.0

@@ -47,6 +47,7 @@ class NaiveJob:
     whole: int = 0
     """Number of the job of several components of which this is one; 0 for a plain job."""
     component: int = 0
+    limit_s: float = 3_600.0
 
     @property
     def name(self) -> str:
@@ -113,10 +114,10 @@ class NaiveSlurm:
             reason = ("JobHeldAdmin" if job.held else "Resources") if pending else "None"
             licence = f"watts:{job.watts}" if job.watts else "(null)"
             where = "" if pending else f"{job.partition}[1-{job.nodes}]"
+            name, minutes = f"{job.name}|{job.number}|{job.whole or job.number}", f"{int(job.limit_s // 60)}:00"
             lines.append(
-                f"{job.name}|{job.number}|{job.whole or job.number}|{job.state}|{reason}|{job.partition}|{job.nodes}|"
-                f"{job.nodes}|1:00:00|{licence}|{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|"
-                f"{job.nodes}"
+                f"{name}|{job.state}|{reason}|{job.partition}|{job.nodes}|{job.nodes}|{minutes}|{licence}|"
+                f"{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|{job.nodes}"
             )
         return "\n".join(lines) + "\n"
 
@@ -172,6 +173,8 @@ class NaiveSlurm:
             job.watts = max(0, write.fields.watts)  # 0: without any licence
         if write.fields.node_count is not None and job.state == "PENDING":
             job.nodes = max(1, *write.fields.node_count)
+        if write.fields.limit_s is not None:
+            job.limit_s = write.fields.limit_s
         if write.fields.comment is not None:
             job.comment = write.fields.comment
         if write.fields.partition is not None and job.state == "PENDING":

@@ -45,13 +45,14 @@ from wattqueue.live.cluster import (
 )
 from wattqueue.live.consent_tags import parse_tag
 from wattqueue.live.files.stamp import Stamp, stamp_of
+from wattqueue.live.guard.limits import LeastLimits
 from wattqueue.live.guard.settings import GuardSettings, watts_of
 from wattqueue.live.watts.bound import HeldWatts, WattBound, limit_w, open_w
 
-LOW = "it would start on fewer watts than its nodes can draw"
+LOW = "it would start on fewer watts than its nodes can draw (`accepted` of guard.toml)"
 UNKNOWN = "the guard sees no such job"
 OTHER = "it names another job than its key"
-NO_CONSENT = "its user does not consent, and it is no last resort"
+NO_CONSENT = "its user does not consent, and it is no last resort (`last_resort` of guard.toml)"
 STARTS_ACCEPTED = frozenset({"estimates", "frequencies"})
 RUNS_ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
 OF_A_JOB = (ChangeJob, ContinueJob, ReleaseJob, RequeueJob, StopJob)
@@ -131,12 +132,13 @@ class Seen:
 class GuardBound(WattBound):
     """The bound of one observation, and what else is checked of a write."""
 
-    def __init__(self, settings: GuardSettings, cap_w: float, seen: Seen) -> None:
-        """Begin with what was read."""
-        self.settings, self.seen = settings, seen
+    def __init__(self, settings: GuardSettings, cap_w: float, seen: Seen, limits: LeastLimits | None = None) -> None:
+        """Begin with what was read; ``limits`` goes on from the observation before."""
+        self.settings, self.seen, self.limits = settings, seen, limits or LeastLimits()
         self._changed_fields: dict[JobKey, JobFields] = {}
         """What waiting jobs were given since the observation."""
         rows = {row.key: row for row in seen.jobs}
+        self.limits.keep(rows)
         shown_w = sum(row.watts for row in seen.jobs if row.watts > 0 and row.active)
         super().__init__(
             limit_w(cap_w - settings.without_jobs_w, settings.overshoot.of(cap_w)),
@@ -163,6 +165,8 @@ class GuardBound(WattBound):
             before = self._changed_fields.get(write.key, JobFields())
             given = {name: value for name, value in write.fields._asdict().items() if value is not None}
             self._changed_fields[write.key] = before._replace(**given)
+        if not error and write.key is not None:
+            self.limits.note(write, self.rows.get(write.key), self.seen.taken_s)
         super().note(write, error)
 
     @property
@@ -171,14 +175,23 @@ class GuardBound(WattBound):
         return max(0.0, self.limit_w - self.uncovered_w)
 
     def within(self, write: Write) -> Write:
-        """Return a raise of the pool as far as the cap leaves it, any other write as it is.
+        """Return what may be done of a write: the pool as far as the cap leaves it, a job without a shorter limit.
 
-        A planner that counts less without jobs (nodes that are off or drained) would be left with a low pool for ever.
+        A planner that counts less without jobs (nodes that are off or drained) would be left with a low pool for ever,
+        and one whose job gets no watts with a limit that is too short could not let it go on.
         """
-        if not isinstance(write, SetPool) or not self.open_w < self.most_open_w < write.open_w:
-            return write
-        most_w = math.floor(self.most_open_w)
-        return replace(write, open_w=most_w, after=str(most_w))
+        if isinstance(write, SetPool) and self.open_w < self.most_open_w < write.open_w:
+            most_w = math.floor(self.most_open_w)
+            return replace(write, open_w=most_w, after=str(most_w))
+        row = self.rows.get(write.key) if write.key is not None else None
+        if isinstance(write, ChangeJob) and row is not None and self._shortens(row, write.fields):
+            fields = write.fields._replace(limit_s=None)
+            return replace(write, fields=fields, after=str(fields)) if any(x is not None for x in fields) else write
+        return write
+
+    def _shortens(self, row: Job, given: JobFields) -> bool:
+        """Whether a job would end sooner than its user asked for."""
+        return given.limit_s is not None and given.limit_s < self.limits.least_s(row, self.seen.taken_s)
 
     def only_lowers(self, write: Write) -> bool:
         """Whether a write can only lower what jobs may draw, so that it needs no record."""
@@ -227,7 +240,7 @@ class GuardBound(WattBound):
         """Return why fields of a job are not changed."""
         if given.comment is not None and _is_tagged(given.comment):
             return "consent is stated by the user alone"
-        if given.limit_s is not None and row.state in ("starting", "running") and given.limit_s < row.walltime_s:
+        if self._shortens(row, given):
             return "a shorter limit would end it"
         counts = any(one is not None for one in (given.watts, given.node_count, given.partition))
         # of a job that is held, too: a release of all jobs while no planner is at work starts it as it stands

@@ -17,7 +17,7 @@ CHANGES = ("write", "alive", "away", "submit-data")
 
 
 @dataclass
-class Place:
+class PlannerPlace:
     """The place of the planner. ``clock`` counts seconds."""
 
     most_s: float

@@ -48,8 +48,9 @@ from wattqueue.live.files.withheld import store, stored_figure, suspended_w
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.checks import GuardBound, OwnCap, Seen
 from wattqueue.live.guard.data_file import safe_lines
+from wattqueue.live.guard.limits import LeastLimits
 from wattqueue.live.guard.messages import from_json
-from wattqueue.live.guard.place import Place
+from wattqueue.live.guard.place import PlannerPlace
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.wire import REQUEST_BYTES, Packet, WireError, receive, send
 from wattqueue.live.slurm.commands import Slurm, read
@@ -110,7 +111,7 @@ class WriteGuard:
     def __post_init__(self) -> None:
         """Make what holds the right to write."""
         self.cap = OwnCap(self.settings.cap)
-        self.lease = Lease(self.settings.run_dir, "guard")
+        self.lease, self.limits = Lease(self.settings.run_dir, "guard"), LeastLimits()
         self.applier = Applier(self.writer, self.journal, self.boundary)
         self._beat_s = self._kept_s = self._written_s = -1e18
         self._taken = False
@@ -245,7 +246,7 @@ class WriteGuard:
         if self._bound is None or self._bound[0] != (*self._times(), cap_w):
             seen = self._seen()
             self.writer.observed(Snapshot(seen.taken_s, seen.jobs, (), seen.pool))
-            self._bound = (*self._times(), cap_w), GuardBound(self.settings, cap_w, seen)
+            self._bound = (*self._times(), cap_w), GuardBound(self.settings, cap_w, seen, self.limits)
         return self._bound[1]
 
     @property
@@ -343,7 +344,10 @@ def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None]
 
     Raises: LeaseLostError where another process took the right to write over.
     """
-    allowed, place = {0, os.getuid(), guard.settings.planner_uid()}, Place(min(SILENT_S, guard.settings.away_s / 4.0))
+    allowed, place = (
+        {0, os.getuid(), guard.settings.planner_uid()},
+        PlannerPlace(min(SILENT_S, guard.settings.away_s / 4.0)),
+    )
     with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as last:
         waiting.register(listener, selectors.EVENT_READ)
         last.callback(lambda: [key.data.close() for key in [*waiting.get_map().values()] if key.data is not None])
@@ -368,7 +372,7 @@ def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None]
                     key.data.close()
 
 
-def _answer(guard: WriteGuard, place: Place, channel: socket.socket) -> str:
+def _answer(guard: WriteGuard, place: PlannerPlace, channel: socket.socket) -> str:
     """Answer one request; return why the connection has ended, empty where it goes on."""
     try:
         request = receive(channel, REQUEST_BYTES)
