@@ -344,10 +344,8 @@ def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None]
 
     Raises: LeaseLostError where another process took the right to write over.
     """
-    allowed, place = (
-        {0, os.getuid(), guard.settings.planner_uid()},
-        PlannerPlace(min(SILENT_S, guard.settings.away_s / 4.0)),
-    )
+    allowed = {0, os.getuid(), guard.settings.planner_uid()}
+    place = PlannerPlace(min(SILENT_S, guard.settings.away_s / 4.0))
     with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as last:
         waiting.register(listener, selectors.EVENT_READ)
         last.callback(lambda: [key.data.close() for key in [*waiting.get_map().values()] if key.data is not None])
