@@ -103,3 +103,11 @@ def test_a_path_that_the_unit_does_not_see_is_refused(
     (place / "python").symlink_to(f"{hidden}/python3")
     with pytest.raises(InputError, match="cannot see"):
         require_usable(config(), FILE)
+
+
+def test_what_an_uninstallation_removes_has_the_guards_unit(tmp_path: Path) -> None:
+    """A guard that is left would be started again, with a configuration whose controller is gone."""
+    for name in (*UNITS, units.GUARD_UNIT, "other.service"):
+        (tmp_path / name).touch()
+    assert {path.name for path in units.units_in(tmp_path)} == {*UNITS, units.GUARD_UNIT}
+    assert units.units_in(tmp_path / "missing") == []

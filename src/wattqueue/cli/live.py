@@ -180,7 +180,7 @@ def uninstall(
     from wattqueue.live.slurm.connect import connect
     from wattqueue.live.slurm.guard import without_watts
     from wattqueue.live.slurm.submit_text import SUBMIT_DATA
-    from wattqueue.live.units import UNITS
+    from wattqueue.live.units import units_in
 
     settings = load_config(config)
     cluster = connect(settings)
@@ -201,8 +201,7 @@ def uninstall(
             if restorer is not None:
                 restorer.note(one)
         print(f"{'done: ' if write else ''}{one.kind} {one.target}: {one.after}")
-    present = [path for name in UNITS if units is not None and (path := units / name).exists()]
-    for path in present:
+    for path in units_in(units) if units is not None else ():
         if write:
             path.unlink()
         print(f"{'removed' if write else 'would remove'} {path}")

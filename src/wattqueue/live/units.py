@@ -173,3 +173,8 @@ def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
         atomic_text(folder / name, render(name, config, file.resolve(), program), mode=0o644)
         done.append(f"wrote {folder / name}")
     return done
+
+
+def units_in(folder: Path) -> list[Path]:
+    """Return the units of this package in a folder, with that of a guard."""
+    return [path for name in (*UNITS, GUARD_UNIT) if (path := folder / name).exists()]
