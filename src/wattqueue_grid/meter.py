@@ -92,13 +92,14 @@ def of_power(power: PowerSeries, epoch_s: float, interval_s: int, source: str, k
 
     ``epoch_s`` is the Unix time of the run's 0. The means are exact integrals, rounded to whole watts.
 
-    Raises: InputError for a run that is shorter than one interval.
+    Raises: InputError for a run that is shorter than one interval, or longer than ``MOST_INTERVALS``.
     """
     time = power.time_s + epoch_s
     first = int(np.ceil(time[0] / interval_s)) if len(time) else 0
     last = int(np.floor(time[-1] / interval_s)) if len(time) else 0
     if last <= first:
         raise InputError(f"is shorter than one interval of {interval_s} s", where=source)
+    expect_intervals(last - first, source)
     edges = np.arange(first, last + 1, dtype=np.int64) * interval_s
     watts = np.round(Steps(time, power.machine_w).means(edges.astype(np.float64)))
     label = Labels(np.zeros(len(watts), np.int32), (kind,))
@@ -111,6 +112,12 @@ def check_interval(interval_s: int, where: str) -> None:
         raise InputError(
             f"an interval of {interval_s} s does not divide an hour", where=where, hint="300, 900, 1800 or 3600"
         )
+
+
+def expect_intervals(count: int, where: Path | str) -> None:
+    """Raise InputError for more intervals than a meter may have, naming ``where`` they come from."""
+    if count > MOST_INTERVALS:
+        raise InputError(f"{count:,} intervals", where=where, hint="is one of the dates or times wrong?")
 
 
 FIGURES = {"power_w": Decimal(1), "power_kw": Decimal(1_000), "energy_kwh": Decimal(3_600_000)}
@@ -140,8 +147,7 @@ def read_meter(path: Path, interval_s: int | None = None) -> MeterData:
             hint="state the interval: # wattqueue meter interval_s=900",
         )  # fmt: skip
     count = (times[-1] - times[0]) // step + 1
-    if count > MOST_INTERVALS:
-        raise InputError(f"{count:,} intervals", where=path, hint="is one of the dates wrong?")
+    expect_intervals(count, path)
     power, text = np.full(count, np.nan), np.full(count, "", object)
     place = (np.array(times, np.int64) - times[0]) // step
     # Rounded to whole watts here, so that every later sum is of whole numbers.

@@ -15,7 +15,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue_grid.meter import MeterData
+from wattqueue_grid.meter import MeterData, expect_intervals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,10 +48,13 @@ def metered(runs: Sequence[Run], site: SimulatedSite, interval_s: int) -> list[M
     """Return the power of some runs by interval over the time that all of them are billed for, labelled simulated.
 
     It lasts from the first submission to the last end of any run, in whole intervals; a run that ended before idles.
+
+    Raises: InputError for more intervals than a meter may have: a time of submission is wrong.
     """
     first = min(float(run.power.time_s[0]) for run in runs) + site.epoch_s
     last = max(float(run.power.time_s[-1]) for run in runs) + site.epoch_s
     begin, end = int(first // interval_s), int(-(-last // interval_s))
+    expect_intervals(end - begin, "workload")
     edges = np.arange(begin, end + 1, dtype=np.float64) * interval_s - site.epoch_s
     label = Labels(np.zeros(end - begin, np.int32), ("simulated",))
     return [

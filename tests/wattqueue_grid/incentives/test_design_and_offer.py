@@ -22,7 +22,8 @@ from wattqueue_grid.incentives.offer import Candidate, OfferTerms, best_offers, 
 from wattqueue_grid.incentives.offer_report import document as offers_document
 from wattqueue_grid.incentives.offer_report import offers_csv
 from wattqueue_grid.incentives.rewards import RewardModel, RewardTerm
-from wattqueue_grid.incentives.site_runs import SimulatedSite
+from wattqueue_grid.incentives.site_runs import SimulatedSite, metered
+from wattqueue_grid.meter import of_power
 from wattqueue_grid.settlement.calendar import SiteCalendar, zone_of
 from wattqueue_grid.settlement.contract import Contract
 from wattqueue_grid.settlement.load_history import CalledEvent
@@ -197,6 +198,18 @@ def test_a_trace_with_a_wrong_time_of_submission_is_refused() -> None:
             [Candidate(8 * 3_600.0, 3_600.0, 900.0)],
             OfferTerms(),
         )
+
+
+def test_a_run_of_a_wrong_time_of_submission_is_not_metered() -> None:
+    site = days_of_work(2)
+    late = site.jobs.submit_s.copy()
+    late[-1] = 4_294_967_294.0
+    site = replace(site, jobs=replace(site.jobs, submit_s=late))
+    run = site.run()
+    with pytest.raises(InputError, match=r"4,772,1\d\d intervals"):
+        metered((run,), site, 900)
+    with pytest.raises(InputError, match=r"4,772,1\d\d intervals"):
+        of_power(run.power, 0.0, 900, "run")
 
 
 def days_of_work(days: int) -> SimulatedSite:
