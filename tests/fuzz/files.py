@@ -150,6 +150,8 @@ FILES = {
     "live.toml": LIVE,
     "part.py": PART,
     "cap.csv": "time_s,cap_w\n0,2000\n30,1500\n",
+    "physics.toml": 'reference = "batch"\ntable = "cells.csv"\n',
+    "cells.csv": "app,partition,watts,time_s\na0,batch,180,100\na1,batch,220,90\n",
     "prices.csv": "time,price\n2024-01-01T00:00:00Z,50\n2024-01-01T01:00:00Z,-20\n",
     "eacct.csv": EACCT,
     "bench.csv": benchmarks(),

@@ -112,6 +112,7 @@ PARKED = {
 @pytest.mark.parametrize("test", PARKED.values(), ids=PARKED)
 def test_parking_with_consent(test: Any, behind: Behind, tmp_path: Path) -> None:
     test(test_parking.Place(tmp_path))
+    assert behind.made
 
 
 @pytest.mark.parametrize("behind", [{"accepted": LIMITS}], indirect=True)

@@ -45,8 +45,8 @@ class GuardConnection:
                 answer = receive(channel, ANSWER_BYTES)
         except (WireError, OSError) as error:
             self.close()
-            text = f"the guard gives {UNANSWERED}: {getattr(error, 'strerror', '') or error}"
-            raise SlurmError(text, where=self.path, hint=_remedy(error)) from error
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise SlurmError(f"the guard gives {UNANSWERED}: {why}", where=self.path, hint=_remedy(error)) from error
         if "error" in answer.header:
             raise SlurmError(f"the guard refuses: {answer.header['error']}")
         return answer
