@@ -44,7 +44,7 @@ def generate_fugaku() -> Measured:
 def all_samples() -> Measured:
     """The whole machine's power, window by window, and its energy."""
     run = nine_months()
-    found = profiled(run.jobs, run.schedule, run.machine)
+    found = profiled(run)
     samples = float(((found.runs.end_s - found.runs.start_s) / found.runs.period_s).sum())
 
     def energy_j() -> float:

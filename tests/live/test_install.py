@@ -23,13 +23,12 @@ from wattqueue.live.managed import managed_machine
 from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.connect import connect
-from wattqueue.live.slurm.guard import staff_of
 from wattqueue.live.slurm.install import Settings, install, prolog, script
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, body_of, write_data
 from wattqueue.live.slurm.submit_file import SubmitFile
-from wattqueue.live.slurm.submit_text import SUBMIT_DATA, text_of
+from wattqueue.live.slurm.submit_text import SUBMIT_DATA, keep_lines, staff_of, text_of
 from wattqueue.live.world import Layout
 
 STAFF = "bin"
@@ -376,7 +375,12 @@ def kept_file(slurm: SlurmLab) -> Iterator[SubmitFile]:
     (home / "live.toml").write_text(f'machine = "m.toml"\nrun_dir = "{slurm.root}/run"\n{where}')
     config, path = load_config(home / "live.toml"), slurm.root / "run" / SUBMIT_DATA
     machine = managed_machine(config)
-    yield SubmitFile(path, connect(config), lambda nodes: Layout.of(machine, nodes, {}), lambda: True)
+
+    def keep(path: Path, body: str) -> str:
+        keep_lines(path, body, time.time())
+        return ""
+
+    yield SubmitFile(path, connect(config), lambda nodes: Layout.of(machine, nodes, {}), keep)
     write_data(path, SubmitData(NODES), time.time())
 
 

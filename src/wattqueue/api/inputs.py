@@ -54,7 +54,9 @@ def physics_arguments(task: Task, physics: Physics | PathLike | None, error: flo
 
     The seed of generated jobs is that of their generation; of others it is ``seed``, which draws the error.
     """
-    name = "python:Physics"  # an object is in no file: a record that names it cannot be repeated in silence without it
+    name: str | None = (
+        "python:Physics"  # an object is in no file: a record that names it cannot be repeated in silence without it
+    )
     if not isinstance(physics, Physics):
         name = None if physics is None else text(physics, "physics", "the name of a TOML, or Physics")
     return {
@@ -75,7 +77,8 @@ def of_options(options: Callable[P, O]) -> Callable[[Callable[[O], R]], Callable
 
         said = "".join(f"    {one.name}: {what.sentence}\n" for one, what in options_of(options))
         # without its indentation, which Python leaves out itself from 3.13 on
-        call.__doc__ = (inspect.getdoc(function) or "").replace("\nRaises:", f"\nArgs:\n{said}\nRaises:", 1)
+        document = inspect.getdoc(function) or ""
+        call.__doc__ = document.replace("\nRaises:", f"\nArgs:\n{said}\nRaises:", 1)
         result = inspect.signature(function).return_annotation
         call.__signature__ = inspect.signature(options).replace(return_annotation=result)  # type: ignore[attr-defined]
         return call
