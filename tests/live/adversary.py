@@ -7,6 +7,7 @@ running jobs could draw at most, so it must never exceed the pool.
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import threading
@@ -89,6 +90,8 @@ class Adversary:
     """Id and tasks of each job that was accepted, by its name; one that is no array has the one task ''."""
     refused: int = 0
     steps: int = 0
+    number: int = field(default_factory=itertools.count(1).__next__)
+    """Stands in the names of its jobs: accounting knows those of an earlier one on the same Slurm, too."""
 
     def size(self) -> list[str]:
         """Options that decide how many nodes a job gets."""
@@ -118,7 +121,7 @@ class Adversary:
         """One submission; that Slurm or the script refuses it is fine."""
         r = self.random_
         self.steps += 1
-        name = f"a{self.steps}"
+        name = f"a{self.number}.{self.steps}"
         options = [*self.size(), "-t", str(r.randint(1, 3)), "-J", name]
         if "-p" not in options:
             options += ["-p", r.choice(LISTS)]
