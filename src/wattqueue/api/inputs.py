@@ -49,21 +49,22 @@ def machine_arguments(
     return None, {"machine": name, "nodes": nodes, "node_watts": watts}
 
 
-def physics_arguments(task: Task, physics: Physics | PathLike | None, error: float, seed: int) -> dict[str, Any]:
-    """Return the fields of a ``Task`` that name physics; an object goes beside the task.
+def physics_arguments(
+    task: Task, physics: Physics | PathLike | None, error: float, seed: int
+) -> tuple[Physics | None, dict[str, Any]]:
+    """Return the physics if it is an object, and the fields of a ``Task`` that name it.
 
     The seed of generated jobs is that of their generation; of others it is ``seed``, which draws the error.
     """
-    name: str | None = (
-        "python:Physics"  # an object is in no file: a record that names it cannot be repeated in silence without it
-    )
-    if not isinstance(physics, Physics):
-        name = None if physics is None else text(physics, "physics", "the name of a TOML, or Physics")
-    return {
-        "physics": name,
-        "physics_error": error or None,
-        "seed": task.seed if is_generated(task.workload) else seed,
-    }
+    made: Physics | None = None
+    name: str | None = None
+    if isinstance(physics, Physics):
+        # It is in no file: a record that names it cannot be repeated in silence without it.
+        made, name = physics, "python:Physics"
+    elif physics is not None:
+        name = text(physics, "physics", "the name of a TOML, or Physics")
+    seed = task.seed if is_generated(task.workload) else seed
+    return made, {"physics": name, "physics_error": error or None, "seed": seed}
 
 
 def of_options(options: Callable[P, O]) -> Callable[[Callable[[O], R]], Callable[P, R]]:

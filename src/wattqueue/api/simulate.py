@@ -20,7 +20,6 @@ from wattqueue.api.run import RunResult
 from wattqueue.errors import InputError
 from wattqueue.formats.times import duration_s
 from wattqueue.model.load_target import LoadTargets
-from wattqueue.model.physics import Physics
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Estimator
 from wattqueue.policy.registry import Policy
@@ -53,21 +52,21 @@ def simulate(options: SimulateOptions) -> RunResult:
     cap, targets, consent = o.cap, o.targets, o.consent
     table = job_table(o.jobs, o.seed, o.default_walltime, o.procs_per_node)
     made, named = machine_arguments(o.machine, o.nodes, o.node_watts)
+    physics, stated = physics_arguments(table.task, o.physics, o.physics_error, o.seed)
     name, row = policy_arguments(o.policy, o.estimator, o.settings)
     task = replace(
         table.task,
         **named,
+        **stated,
         policy=name,
         estimator=o.estimator if isinstance(o.estimator, str) else None,
         cap=None if cap is None or isinstance(cap, Cap) else text(cap, "cap", CAP_HINT),
         targets=None if targets is None or isinstance(targets, LoadTargets) else text(targets, "targets", TARGETS_HINT),
         consent=None if consent is None else text(consent, "consent", "the name of a TOML"),
         phases_s=duration_s(o.phases, "phases"),
-        **physics_arguments(table.task, o.physics, o.physics_error, o.seed),
     )
     given = targets if isinstance(targets, LoadTargets) else None
     limit = cap if isinstance(cap, Cap) else None
-    physics = o.physics if isinstance(o.physics, Physics) else None
     inputs = load(task, machine=made, row=row, cap=limit, targets=given, workload=table.workload, physics=physics)
     outcome = perform(inputs)
     refuse_if_none_fits(outcome)

@@ -20,7 +20,6 @@ from wattqueue.api.jobs import job_table
 from wattqueue.campaign.shared import Shared
 from wattqueue.formats.atomic_folder import write_files, write_text
 from wattqueue.formats.results import results_frame
-from wattqueue.model.physics import Physics
 from wattqueue.report.document import Document
 from wattqueue.whatif.analysis import CapAnalysis, analyse
 from wattqueue.whatif.document import delayed_user_rows, rows
@@ -118,11 +117,9 @@ def whatif(options: WhatifOptions) -> CapStudy:
         text(value, name, hint)
     table = job_table(o.jobs, o.seed, o.default_walltime, o.procs_per_node)
     made, named = machine_arguments(o.machine, o.nodes, o.node_watts)
-    physics = physics_arguments(table.task, o.physics, o.physics_error, o.seed)
-    setup = prepare(
-        o.question(replace(table.task, **named, **physics)), machine=made, workload=table.workload,
-        physics=o.physics if isinstance(o.physics, Physics) else None,
-    )  # fmt: skip
+    physics, stated = physics_arguments(table.task, o.physics, o.physics_error, o.seed)
+    question = o.question(replace(table.task, **named, **stated))
+    setup = prepare(question, machine=made, workload=table.workload, physics=physics)
     # The runs keep their columns mapped from the folder, so everything that is read from them is taken out before it
     # is removed.
     with TemporaryDirectory(prefix="wattqueue-") as folder:

@@ -23,7 +23,7 @@ from wattqueue.model.codec import take
 Floats = NDArray[np.float64]
 
 COEFFICIENT_NAMES = ("A", "B", "C", "D", "E", "F")
-_SAME_HZ = 0.5e6
+SAME_HZ = 0.5e6
 """Two frequencies closer than this are the same: EAR counts in kHz, files in GHz with one digit."""
 
 
@@ -128,7 +128,7 @@ class Coefficients:
         Raises: InputError with the known frequencies in the hint.
         """
         near = int(np.argmin(np.abs(self.frequency_hz - frequency_hz)))
-        if abs(self.frequency_hz[near] - frequency_hz) > _SAME_HZ:
+        if abs(self.frequency_hz[near] - frequency_hz) > SAME_HZ:
             known = ", ".join(f"{f / 1e9:g}" for f in self.frequency_hz)
             raise InputError(f"none at {frequency_hz / 1e9:g} GHz", where="coefficients", hint=f"known: {known}")
         return near
@@ -173,7 +173,7 @@ def at_frequency(coefficients: Coefficients, metrics: Signatures, ref_hz: float,
     Raises: InputError where the pair has no coefficients.
     """
     seen = project(coefficients, metrics, ref_hz)
-    j = np.flatnonzero(np.abs(seen.frequency_hz - target_hz) <= _SAME_HZ)
+    j = np.flatnonzero(np.abs(seen.frequency_hz - target_hz) <= SAME_HZ)
     if not len(j):
         raise InputError(
             f"none from {ref_hz / 1e9:g} to {target_hz / 1e9:g} GHz",

@@ -166,6 +166,11 @@ class Machine:
         return np.repeat(np.array(figures, np.float64), [p.units for p in self.partitions])
 
     @cached_property
+    def unit_start(self) -> NDArray[np.int32]:
+        """Return the first unit of each partition, and U at the end. Shape (P + 1,)."""
+        return np.concatenate(([0], np.cumsum([p.units for p in self.partitions]))).astype(np.int32)
+
+    @cached_property
     def domain_start(self) -> NDArray[np.int32]:
         """Return the first unit of each power domain, and U at the end. Shape (D + 1,)."""
         return _starts([(p.units, p.units_per_domain) for p in self.partitions])

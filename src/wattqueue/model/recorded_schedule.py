@@ -121,7 +121,7 @@ def _require_places(recorded: RecordedSchedule) -> None:
         return
     at = ranges(s.unit_start[ran], s.unit_count[ran])
     low, high = s.unit_low[at].astype(np.int64), s.unit_high[at].astype(np.int64)
-    bounds = np.concatenate(([0], np.cumsum([p.units for p in machine.partitions])))
+    bounds = machine.unit_start
     p = machine.option_partition[s.option[job]]
     outside = (low < bounds[p]) | (high >= bounds[p + 1])
     if outside.any():

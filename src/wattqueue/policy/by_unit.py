@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +153,7 @@ def new_by_unit(
 
 def bounds_of_partitions(machine: Machine) -> Iterator[tuple[int, int]]:
     """Yield the first unit of each partition, and the one behind its last."""
-    return pairwise(accumulate((p.units for p in machine.partitions), initial=0))
+    return pairwise(machine.unit_start.tolist())
 
 
 def placement_order(app: Labels, machine: Machine, rank: Floats) -> NDArray[np.int32]:

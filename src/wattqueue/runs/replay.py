@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.runs.perform import watts_stated
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, task_workload, with_hashes
-from wattqueue.sim.engine import Run
+from wattqueue.sim.engine import Run, with_sources
 from wattqueue.sim.physics import true_figures
 from wattqueue.sim.profiles import has_phases, with_phases
 from wattqueue.sim.replay import Starts, replay, replay_workload
@@ -120,9 +120,7 @@ def _with_truth(source: Source, jobs: Jobs, starts: Starts, cap: Cap | None) -> 
     if physics is None:
         return replay_workload(recorded, jobs, starts=starts, cap=cap)
     truth = true_figures(physics, jobs, recorded.machine)
-    run = replay_workload(recorded, jobs, starts=starts, cap=cap, actual=truth.actual)
-    used = truth.notes(run.schedule)
-    return replace(run, sources=used, notes={**run.notes, **used})
+    return with_sources(replay_workload(recorded, jobs, starts=starts, cap=cap, actual=truth.actual), truth)
 
 
 def recorded_physics(source: Source) -> Physics | None:

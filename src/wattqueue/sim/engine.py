@@ -56,7 +56,7 @@ from wattqueue.policy.session import Session
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.outcome import power_of, schedule_of, targets_exceeded
-from wattqueue.sim.physics import true_figures
+from wattqueue.sim.physics import TrueFigures, true_figures
 from wattqueue.sim.rejection import rejections
 from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
@@ -160,8 +160,11 @@ def simulate(
     )
     simulation.go(progress)
     run = simulation.result()
-    if truth is None:
-        return run
+    return run if truth is None else with_sources(run, truth)
+
+
+def with_sources(run: Run, truth: TrueFigures) -> Run:
+    """Return the run with the number of its jobs for which each source of physics was used, among its notes, too."""
     used = truth.notes(run.schedule)
     return replace(run, sources=used, notes={**run.notes, **used})
 

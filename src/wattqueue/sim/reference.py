@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, one_of
+from wattqueue.model.ear import SAME_HZ
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
 
-SAME_HZ = 0.5e6
-"""Two clocks closer than this are the same, as EAR's estimator counts."""
 RAN_PARTITION, RAN_HZ = "ran_partition", "ran_frequency_hz"
 """Columns of a job table that state the reference of a job."""
 

@@ -33,9 +33,10 @@ def rejections(
     reason[(view.entries.of_job < 0).all(axis=1)] = Reason.TOO_WIDE
     if not cap.limited:
         return reason
-    gain = gain_uw(machine) if switches_off else np.zeros(len(machine.partitions))
+    gain = gain_uw(machine) if switches_off else None
     least = least_net_uw(view, machine_figures=machine_figures, on_uw=gain) + view.now.base_uw
-    least -= gain @ [part.units for part in machine.partitions]
+    if gain is not None:
+        least -= gain @ np.diff(machine.unit_start)
     highest = cap.highest_from(jobs.submit_s) * codes.MICRO
     reason[(reason == Reason.NONE) & (least > np.rint(highest))] = Reason.TOO_MUCH_POWER
     return reason

@@ -94,7 +94,7 @@ def test_a_planner_reads_and_writes_through_the_guard(served: Served, slurm: Nai
 
 
 def test_a_second_planner_reads_and_waits_until_the_first_is_gone(served: Served, slurm: NaiveSlurm) -> None:
-    """Neither disconnects the other: the first one's rounds go on, the second one is told why it writes nothing."""
+    """Neither disconnects the other: the first one's rounds go on, the second one's writes are refused."""
     first, second = served.connection(), served.connection()
     for watts in range(150, 160):
         assert GuardWriter(first).apply_batch([SetPool("watts", "", "", watts)]) == [""]

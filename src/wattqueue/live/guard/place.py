@@ -1,8 +1,9 @@
 """Which of several planners the guard serves: one has the place, until it leaves or gives no sign of life.
 
 Whoever may connect may read, and ask how the guard is; what changes something needs the place. A second planner
-(a standby that waits for the lease of the database, or one that was started by mistake) is told so, and gets the place
-once the first one is gone. Reading is no sign of life: a planner that has lost its right to write goes on reading.
+(a standby that waits for the lease of the database, or one that was started by mistake) is refused with that reason,
+and gets the place once the first one is gone. Reading is no sign of life: a planner that has lost its right to write
+goes on reading.
 """
 
 from __future__ import annotations

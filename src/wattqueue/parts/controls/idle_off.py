@@ -58,20 +58,21 @@ class IdleOff:
 
         Empty where enough are stopping; None where no more nodes give the missing watts.
         """
-        parts = view.machine.partitions
-        order = [p, *(q for q in range(len(parts)) if q != p)]
-        under_way = {q: self._stopping(view, q) for q in order}
-        missing_w -= sum(under_way[q] * self._gain_w(parts[q]) for q in order[1:])
+        machine = view.machine
+        order = [p, *(q for q in range(len(machine.partitions)) if q != p)]
+        stopping = np.histogram(view.units_stopping, machine.unit_start)[0].tolist()
+        under_way = [units // part.units_per_node for units, part in zip(stopping, machine.partitions, strict=True)]
+        missing_w -= sum(under_way[q] * self._gain_w(machine.partitions[q]) for q in order[1:])
         found: list[Action] = []
         for q in order:
-            gain_w = self._gain_w(parts[q])
-            if gain_w <= 0 or (q in needed and q != p):
+            part, own = machine.partitions[q], q == p
+            gain_w = self._gain_w(part)
+            if gain_w <= 0 or (q in needed and not own):
                 continue
-            own = q == p
             wanted = math.ceil(missing_w / gain_w) - (under_way[q] if own else 0)
             if wanted <= 0:
                 return found
-            most = surplus // (parts[q].units // parts[q].nodes) if own else parts[q].nodes
+            most = surplus // part.units_per_node if own else part.nodes
             nodes = self._idle_nodes(view, q, min(wanted, most))
             found += map(StopNode, nodes)
             if len(nodes) == wanted:
@@ -81,23 +82,17 @@ class IdleOff:
 
     def _gain_w(self, part: Partition) -> float:
         """Return the watts that an idle node of a partition draws more than one that is off."""
-        return part.idle_w * (part.units // part.nodes) - part.off_w
-
-    def _stopping(self, view: View, p: int) -> int:
-        """Return how many nodes of a partition are shutting down."""
-        part, first = view.machine.partitions[p], self._first_unit(view, p)
-        stopping = view.units_stopping
-        return len(stopping[(stopping >= first) & (stopping < first + part.units)]) // (part.units // part.nodes)
+        return part.idle_w * part.units_per_node - part.off_w
 
     def _idle_nodes(self, view: View, p: int, most: int) -> list[int]:
         """Return the first units of at most so many idle nodes of a partition.
 
         The last nodes first: placement fills a partition from its lowest unit.
         """
-        part, first = view.machine.partitions[p], self._first_unit(view, p)
-        per_node = part.units // part.nodes
+        per_node = view.machine.partitions[p].units_per_node
+        first, end = view.machine.unit_start[p : p + 2].tolist()
         found: list[int] = []
-        for unit in range(first + part.units - per_node, first - 1, -per_node):
+        for unit in range(end - per_node, first - 1, -per_node):
             if len(found) >= most:
                 break
             if all(view.unit_is_free(each) for each in range(unit, unit + per_node)):
@@ -107,18 +102,12 @@ class IdleOff:
     def _wake(self, view: View, p: int, lacking: int) -> list[Action]:
         """Return nodes of partition ``p`` to wake for ``lacking`` units, as many as the cap has watts for."""
         part = view.machine.partitions[p]
-        per_node = part.units // part.nodes
-        first = self._first_unit(view, p)
-        off, booting = (
-            units[(units >= first) & (units < first + part.units)] for units in (view.units_off, view.units_booting)
-        )
+        per_node = part.units_per_node
+        first, end = view.machine.unit_start[p : p + 2].tolist()
+        off, booting = (units[(units >= first) & (units < end)] for units in (view.units_off, view.units_booting))
         nodes = np.unique((off - first) // per_node)
         wanted = math.ceil((lacking - len(booting)) / per_node)
         boot_w = max(part.boot_w, part.idle_w * per_node) - part.off_w
         if boot_w > 0:
             wanted = min(wanted, math.floor(view.available_w / boot_w))
         return [WakeNode(int(first + node * per_node)) for node in nodes[: max(0, wanted)]]
-
-    def _first_unit(self, view: View, p: int) -> int:
-        """Return the first unit of a partition."""
-        return sum(part.units for part in view.machine.partitions[:p])

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from wattqueue.errors import PolicyError
 from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 from wattqueue.model.eamc_table1 import table1_profiles
+from wattqueue.model.ear import SAME_HZ
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Asked, Floats, Ints, Prediction
 from wattqueue.parts.estimator.user_figure import UserFigure
-
-_SAME_HZ = 0.5e6
-"""Two frequencies closer than this are the same: EAR counts in kHz, files in GHz with one digit."""
 
 
 class Ear:
@@ -144,7 +142,7 @@ def _at(profile: HardwareProfile, frequency_hz: float) -> tuple[Floats, Floats]:
     if np.isnan(frequency_hz):
         # A partition without stated frequencies runs at the nominal one.
         return profile.power_w[:, 0], profile.time_s[:, 0]
-    near = np.flatnonzero(np.abs(profile.frequency_hz - frequency_hz) <= _SAME_HZ)
+    near = np.flatnonzero(np.abs(profile.frequency_hz - frequency_hz) <= SAME_HZ)
     if not len(near):
         nothing = np.full(len(profile.power_w), np.nan)
         return nothing, nothing
