@@ -21,7 +21,13 @@ ROOT = Path(__file__).parents[2]
 def test_runs_a_job_with_accounting_and_leaves_nothing(lab: SlurmLab) -> None:
     job = lab.submit(seconds=0.2)
     lab.wait_states([job], ["COMPLETED"])
-    rows = lab.run(["sacct", "-n", "-P", "-X", "-j", job, "-o", "JobID,User,AllocTRES"]).out.strip()
+
+    def row() -> str:
+        return lab.run(["sacct", "-n", "-P", "-X", "-j", job, "-o", "JobID,User,AllocTRES"]).out.strip()
+
+    # slurmctld sends submission, start and end on their own: the state may be known before what was allocated
+    wait_for("what the job was allocated", lambda: bool(row().rpartition("|")[2]))
+    rows = row()
     assert rows.startswith(f"{job}|{USER}|")
     assert "license/watts=200" in rows
 
