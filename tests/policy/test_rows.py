@@ -8,8 +8,10 @@ import pytest
 
 from wattqueue.errors import PolicyError
 from wattqueue.policy import rows
+from wattqueue.policy.capabilities import parts_of
 from wattqueue.policy.interfaces import AXES
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import part_name
 from wattqueue.policy.rows import ROW_DEFAULTS, composed, find_row, published_rows
 from wattqueue.runs.task import Task, policy_row, task_files
 
@@ -78,12 +80,15 @@ def test_published_rows_have_all_choices_and_no_other_key() -> None:
         ("pas", ("controls=none",), "pas+controls=none"),
         ("easy", ("controls=a", "controls=b"), "easy+controls=a+controls=b"),
         ("pas", ("controls=idle-off",), "pas"),
+        ("pas", ("frequency=frequency-window,least-energy",), "pas+frequency=frequency-window,least-energy"),
+        ("pas", ("frequency=highest , fastest", "frequency=frequency-window"), "pas"),
     ],
 )  # fmt: skip
 def test_a_composed_row_has_one_name(name: str, settings: tuple[str, ...], wanted: str) -> None:
     found = composed(name, settings)
     assert (found, composed(found)) == (wanted, wanted)
-    changed = dict(setting.replace(" ", "").split("=") for setting in (*name.split("+"), *settings) if "=" in setting)
+    named = (setting.replace(" ", "").split("=") for setting in (*name.split("+"), *settings) if "=" in setting)
+    changed = {axis: part.split(",") if "," in part else part for axis, part in named}
     listed = [part.split("=")[1] for part in settings if part.startswith("controls=") and part != "controls=none"]
     row = find_row(found)
     assert all(row[axis] == part for axis, part in changed.items() if axis != "controls")
@@ -98,12 +103,37 @@ def test_a_composed_row_has_one_name(name: str, settings: tuple[str, ...], wante
         ("backfil=easy", "no choice 'backfil'"),
         ("backfill", "names no part"),
         ("backfill=", "names no part"),
+        ("frequency=highest,,fastest", "names no part between two commas"),
         ('order={part = "reorder", t_weight = 1.5}', "names no part"),
     ],
 )
 def test_a_setting_that_is_none_is_refused(setting: str, words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         composed("easy", (setting,))
+
+
+def test_a_choice_may_be_a_list_of_parts_with_options(tmp_path: Path) -> None:
+    windows = '[{ part = "frequency-window", lowest_hz = 1e9 }, "least-energy"]'
+    file = write(tmp_path, f'[mine]\nfrequency = {windows}\n[one]\nfrequency = ["fastest"]\n')
+    policy = load_policy(f"{file}:mine")
+    assert [part_name(type(part)) for axis, part in parts_of(policy) if axis == "frequency"] == [
+        "frequency-window", "least-energy",
+    ]  # fmt: skip
+    assert policy.row["frequency"][0] == {"part": "frequency-window", "lowest_hz": 1e9}, "as a run records it"
+    assert part_name(type(load_policy(f"{file}:one").frequency)) == "fastest", "a list of one is that part"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ('frequency = ["highest", "nosuch"]', "no frequency part 'nosuch'"),
+        ("frequency = []", "frequency is an empty list"),
+        ('order = ["fcfs", "reorder"]', "order takes one part, not 2"),
+    ],
+)
+def test_a_list_that_cannot_be_made_one_part_is_refused(tmp_path: Path, row: str, words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        load_policy(f"{write(tmp_path, f'[a]{chr(10)}{row}')}:a")
 
 
 def test_a_part_that_does_not_exist_is_named() -> None:

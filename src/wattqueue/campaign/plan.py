@@ -30,7 +30,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.row_files import files_in, with_absolute_paths
-from wattqueue.policy.rows import composed, with_files
+from wattqueue.policy.rows import composed, part_names, with_files
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
@@ -284,8 +284,7 @@ def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
     named = policy_row(Task("", policy=path, estimator=in_folder(estimator, folder) if estimator else None))
     row = with_absolute_paths(named)
     oracle = oracles_of(policy_from_row(path, row))
-    own = estimator or named["estimator"]
-    shown = own if isinstance(own, str) else str(own["part"])
+    shown = part_names(estimator or named["estimator"])
     return PolicyChoice(label, shown, path, row, {str(file): sha256_of(file) for file in files_in(row)}, oracle)
 
 

@@ -132,13 +132,12 @@ def show(
     from wattqueue.formats.toml import key_of, one_line
     from wattqueue.policy.interfaces import AXES
     from wattqueue.policy.policy import load_policy
-    from wattqueue.policy.rows import composed
+    from wattqueue.policy.rows import composed, listed
 
     row, name = load_policy(name).row, composed(name)  # raises what is wrong with it
     lines = [f"[{key_of(_plain_name(name))}]", f"source = {one_line(row['source'])}"]
     for axis in AXES:
-        listed = row[axis] if isinstance(row[axis], list) else [row[axis]]
-        comments = (f"{part_text(value)}: {part_summary(axis, value)}" for value in listed)
+        comments = (f"{part_text(value)}: {part_summary(axis, value)}" for value in listed(row[axis]))
         lines += [f"# {' '.join(comment.split())}" for comment in comments]
         lines.append(f"{axis} = {one_line(row[axis])}")
     printed.show(lambda: {"name": name, **row}, lambda: lines)
@@ -152,7 +151,7 @@ def _plain_name(name: str) -> str:
 def part_text(value: Any) -> str:
     """Return a part as text: ``reorder, t_weight 1.5`` with options, several joined by a plus, ``-`` for none.
 
-    ``value`` is as a row has it: a name, a table with ``part`` and its options, or a list of either (``controls``).
+    ``value`` is as a row has it: a name, a table with ``part`` and its options, or a list of either.
     """
     if isinstance(value, list):
         return " + ".join(part_text(each) for each in value) or "-"

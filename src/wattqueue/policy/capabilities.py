@@ -19,6 +19,7 @@ from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.run_contracts import NoMargin
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.interfaces import AXES, method_of, stated
+from wattqueue.policy.lists import parts_in
 from wattqueue.policy.registry import part_name
 
 if TYPE_CHECKING:
@@ -274,8 +275,9 @@ def correction_of(runtime: Any) -> int:
 
 
 def parts_of(policy: Policy) -> list[tuple[str, Any]]:
-    """Return (axis, part) of every part, controls last."""
-    single = [(axis, getattr(policy, axis)) for axis in AXES if axis != "controls"]
+    """Return (axis, part) of every part, those of a list one by one, controls last."""
+    chosen = ((axis, getattr(policy, axis)) for axis in AXES if axis != "controls")
+    single = [(axis, part) for axis, one in chosen for part in parts_in(one)]
     return [*single, *(("controls", control) for control in policy.controls)]
 
 

@@ -13,9 +13,10 @@ from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.option_bounds import of_option
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of, stated
+from wattqueue.policy.lists import one_part
 from wattqueue.policy.registry import Policy, part_class
 from wattqueue.policy.row_files import read_option
-from wattqueue.policy.rows import ROW_DEFAULTS, Row, composed, find_row
+from wattqueue.policy.rows import ROW_DEFAULTS, Row, composed, find_row, listed
 
 
 def load_policy(name: str, **overrides: Any) -> Policy:
@@ -44,9 +45,9 @@ def policy_from_row(name: str, row: Row) -> Policy:
         raise PolicyError(
             f"unknown key {sorted(unknown)[0]!r}", where=name, hint=one_of(sorted(unknown)[0], ROW_DEFAULTS)
         )
-    parts: dict[str, Any] = {axis: build_part(name, axis, row[axis]) for axis in AXES if axis != "controls"}
-    listed = row["controls"] if isinstance(row["controls"], list) else [row["controls"]]
-    controls = tuple(build_part(name, "controls", value) for value in listed)
+    built = {axis: tuple(build_part(name, axis, value) for value in listed(row[axis])) for axis in AXES}
+    controls = built.pop("controls")
+    parts: dict[str, Any] = {axis: one_part(name, axis, found) for axis, found in built.items()}
     policy = Policy(name, **parts, controls=controls, row=row)
     resolve(policy)
     return policy

@@ -3,7 +3,9 @@
 A row is a table with one value for each of the eight choices (``policies.toml``, or a file of the user's own). It
 states what differs from the row that it extends, and from the defaults, EASY, where it extends none. A name may change
 single choices of the row that it begins with: ``easy+estimator=history-mean+backfill=conservative`` is EASY with two
-other parts. Rows are plain data, so that a run can record its policy and be repeated (``runs/record.py``).
+other parts. A choice that takes several parts (``policy/lists.py``) is a list in a row, and has commas in a name:
+``pas+frequency=frequency-window,least-energy``. Rows are plain data, so that a run can record its policy and be
+repeated (``runs/record.py``).
 """
 
 from __future__ import annotations
@@ -77,8 +79,9 @@ def find_row(name: str) -> Row:
 def composed(name: str, settings: Sequence[str] = ()) -> str:
     """Return the name of a row with some choices changed, in the form that outputs and digests have.
 
-    ``settings``: ``AXIS=PART`` each, the last one of an axis counting; several parts for ``controls``. What the row has
-    already is left out, the others stand in the order of the eight choices, so that one row has one name.
+    ``settings``: ``AXIS=PART`` each, or ``AXIS=PART,PART`` for a list, the last one of an axis counting; those of
+    ``controls`` add up. What the row has already is left out, the others stand in the order of the eight choices, so
+    that one row has one name.
 
     Raises: PolicyError as ``find_row``.
     """
@@ -92,13 +95,25 @@ def with_files(name: str, path: Callable[[str], str]) -> str:
     """Return a name with the files in it, of the row and of single choices, as ``path`` gives them."""
     base, settings = split_name(name)
     pieces = (setting.partition("=") for setting in settings)
-    return "+".join([path(base), *(f"{axis}{equals}{path(part)}" for axis, equals, part in pieces)])
+    named = (f"{axis}{equals}{','.join(path(part) for part in parts.split(','))}" for axis, equals, parts in pieces)
+    return "+".join([path(base), *named])
 
 
-def _settings_of(axis: str, value: str | list[str]) -> list[str]:
-    """Return the settings that give a choice its value."""
-    listed = value if isinstance(value, list) else [value]
-    return [f"{axis}={part}" for part in listed or [NO_CONTROLS]]
+def _settings_of(axis: str, value: Any) -> list[str]:
+    """Return the settings that give a choice its value: one for each control, one for a list of any other choice."""
+    if axis != "controls":
+        return [f"{axis}={','.join(listed(value))}"]
+    return [f"{axis}={part}" for part in listed(value) or [NO_CONTROLS]]
+
+
+def listed(value: Any) -> list[Any]:
+    """Return the parts of a choice, as a row has them: a name, a table with options, or a list of either."""
+    return value if isinstance(value, list) else [value]
+
+
+def part_names(value: Any) -> str:
+    """Return the parts of a choice without their options, in the form that names have: ``a``, or ``a,b`` for a list."""
+    return ",".join(str(each["part"] if isinstance(each, Mapping) else each) for each in listed(value))
 
 
 def split_name(name: str) -> tuple[str, list[str]]:
@@ -118,12 +133,15 @@ def _choices(name: str, settings: Sequence[str]) -> dict[str, Any]:
             raise PolicyError(f"setting {setting!r} names no part", where=name, hint=hint)
         if axis not in AXES:
             raise PolicyError(f"setting {setting!r}: no choice {axis!r}", where=name, hint=one_of(axis, AXES))
+        parts = [each.strip() for each in part.split(",")]
+        if not all(parts):
+            raise PolicyError(f"setting {setting!r} names no part between two commas", where=name)
         if axis != "controls":
-            found[axis] = part
+            found[axis] = parts if len(parts) > 1 else part
         elif part == NO_CONTROLS:
             found[axis] = []
         else:
-            found[axis] = [*found.get(axis, []), part]
+            found[axis] = [*found.get(axis, []), *parts]
     return found
 
 

@@ -24,6 +24,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.oracles import marked, oracles_of
 from wattqueue.policy.registry import Policy
+from wattqueue.policy.rows import part_names
 from wattqueue.whatif.delayed_users import DelayedUsers, Extra, Hour, cost_of_hours, delayed_users, worst_hours
 from wattqueue.whatif.prepare import Setup, asked_row, refuse_uncovered
 from wattqueue.whatif.run import Digest, RunSummary, hourly
@@ -195,7 +196,7 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
     whole = np.array([found.open for found in gates])
     found = knee(np.array([c.cap_w for c in setup.caps])[whole], wait[whole])
     bent = None if found is None else int(np.flatnonzero(whole)[found])
-    own = str(policy.row["estimator"])
+    own = part_names(policy.row["estimator"])
     oracle = oracles_of(policy)
     label = marked(name[0] if name[1] is None else f"{name[0]}, {name[1]}", oracle)
     bills = tuple(_bill(setup, r.power) for r in ran)

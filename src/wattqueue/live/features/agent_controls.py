@@ -15,7 +15,7 @@ from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.features.node_limits import measured_by_agents
 from wattqueue.policy.policy import build_part, policy_from_row
 from wattqueue.policy.registry import Policy
-from wattqueue.policy.rows import Row, find_row
+from wattqueue.policy.rows import Row, find_row, listed
 from wattqueue.store.applications import Misfit
 
 
@@ -65,9 +65,8 @@ def live_policy_from_row(
     sources: AppSources = AppSources(),  # noqa: B008 - immutable
 ) -> tuple[Policy, list[str]]:
     """Build the parts of a row, with controls that measure by agents; the policy keeps the row itself."""
-    listed = row["controls"] if isinstance(row["controls"], list) else [row["controls"]]
     controls, left_out = [], []
-    for value in listed:
+    for value in listed(row["controls"]):
         options = dict(value) if isinstance(value, dict) else {"part": value}
         if options.get("part") == "rapl-redistribution" and "measure" not in options:
             value = build_part(name, "controls", {**options, "measure": measured_by_agents})

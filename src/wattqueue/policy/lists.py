@@ -1,0 +1,52 @@
+"""Choices that take a list of parts: what several parts of one choice are together.
+
+A list is made one part, by the function of its choice in ``TOGETHER``. A choice without one takes a single part.
+Controls are no such choice: a policy has any number of them, and they stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wattqueue.errors import PolicyError
+from wattqueue.parts.frequency_in_turn import FrequencyInTurn
+from wattqueue.policy.interfaces import stated
+
+Parts = tuple[Any, ...]
+
+
+def _frequency(parts: Parts) -> FrequencyInTurn:
+    """Return frequency parts in turn."""
+    return FrequencyInTurn(parts, highest_only=all(stated(part, "highest_only", False) for part in parts))
+
+
+TOGETHER: Mapping[str, Callable[[Parts], Any]] = {"frequency": _frequency}
+"""What makes one part of several, in the order in which a row lists them. Raises: PolicyError."""
+
+
+def parts_in(part: Any) -> Parts:
+    """Return the parts that a list was made of; the part itself where there was no list."""
+    found: Parts = stated(part, "parts", (part,))
+    return found
+
+
+def one_part(policy: str, axis: str, parts: Parts) -> Any:
+    """Return the part of a choice.
+
+    Raises: PolicyError naming the policy, for a list without parts, and for one that the choice does not take.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        raise PolicyError(f"{axis} is an empty list", where=policy, hint=f'write {axis} = "name"')
+    if axis not in TOGETHER:
+        raise PolicyError(
+            f"{axis} takes one part, not {len(parts)}",
+            where=policy,
+            hint=f"lists are for {', '.join((*TOGETHER, 'controls'))}",
+        )
+    try:
+        return TOGETHER[axis](parts)
+    except PolicyError as error:
+        raise PolicyError(f"{axis}: {error.what}", where=policy, hint=error.hint) from None
