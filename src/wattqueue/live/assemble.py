@@ -29,7 +29,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wattqueue.errors import InputError
 from wattqueue.live.agents import agents_behind
 from wattqueue.live.apply import Applier
-from wattqueue.live.cluster import Cluster, Node
+from wattqueue.live.cluster import Cluster, Finding, Node
 from wattqueue.live.config import LimitsSection, LiveConfig
 from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.controller import Controller
@@ -52,6 +52,7 @@ from wattqueue.live.features.teaching import Teacher, teacher_extension
 from wattqueue.live.files.reading import read_secret
 from wattqueue.live.files.status import HEAD, RunDir, notify
 from wattqueue.live.guard.client import GuardedRunDir, connection_to
+from wattqueue.live.guard.required import chooses_frequencies, require_accepted
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
@@ -236,11 +237,8 @@ def assemble(
         # a cap that cannot be read now says nothing about the pool that was installed
         readable = config.model_copy(update={"cap": "none"}) if caps.closed else config
         cluster = connect_controller(readable, clock, priorities=stated(policy.order, "site_priorities", False))
-    findings = cluster.check()
-    dangerous = [one.what for one in findings if one.fatal]
-    if config.mode == "control" and dangerous:
-        hint = "run `wattqueue live install --write` with this configuration, and follow what it prints"
-        raise InputError(dangerous[0], where="job_submit.lua", hint=hint)
+    findings = _require_installed(config, cluster)
+    require_accepted(config, policy, machine)
     nodes = cluster.observe().nodes
     layout = layout_of(config, nodes, machine, common)
     if layout.listed:  # other nodes than in the machine file: tables by node and caps in percent are of these
@@ -280,17 +278,24 @@ def assemble(
     )  # fmt: skip
 
 
+def _require_installed(config: LiveConfig, cluster: Cluster) -> Sequence[Finding]:
+    """Return what differs in the installation. Raises: InputError where the cap, or the control, would not hold."""
+    findings = cluster.check()
+    dangerous = [one.what for one in findings if one.fatal]
+    if config.mode == "control" and dangerous:
+        hint = "run `wattqueue live install --write` with this configuration, and follow what it prints"
+        raise InputError(dangerous[0], where="job_submit.lua", hint=hint)
+    return findings
+
+
 def _require_frequencies(config: LiveConfig, machine: Machine, policy: Policy) -> None:
     """Raise InputError where a policy chooses frequencies that nothing can set."""
     if config.frequency_dir is not None and not config.frequency_dir.is_dir():
         raise InputError(
             "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
         )
-    several = len(machine.option_partition) > len(machine.partitions) and not stated(
-        policy.frequency, "highest_only", False
-    )
     carried = config.frequency_dir is not None or config.telemetry.broker is not None
-    if config.mode == "control" and several and not carried:
+    if config.mode == "control" and chooses_frequencies(policy, machine) and not carried:
         raise InputError(
             f"policy {policy.name} chooses frequencies, and nothing sets them: jobs would draw more than they count",
             where="frequency_dir",

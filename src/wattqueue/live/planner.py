@@ -53,7 +53,8 @@ from wattqueue.live.shared_nodes import SharedCount, SharedNodes
 from wattqueue.live.state.memory import ControllerState, ParkedJob, Refused, ReleasedJob
 from wattqueue.live.table import LiveJobs, Slots, Stage
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.watts.bound import NO_LIMITS, NO_OVERSHOOT, AcceptedOvershoot, LimitsInForce, WattBound
+from wattqueue.live.watts.bound import NO_OVERSHOOT, AcceptedOvershoot, WattBound
+from wattqueue.live.watts.lowering import NO_LIMITS, LimitsInForce
 from wattqueue.live.watts.tracking import Tracker
 from wattqueue.live.world import Layout, Nodes
 from wattqueue.model.power_sensor import IDLE_TOLERANCE

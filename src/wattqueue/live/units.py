@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,7 @@ def guard_text(
         "pool_file": config.slurm.pool_file,
         "frequency_dir": config.frequency_dir,
     }
+    consent = None if config.consent is None else config.consent.defaults()
     return dumps(
         {
             "socket": str(guard.socket),
@@ -161,6 +163,7 @@ def guard_text(
             "free": sorted(free),
             "node_w": dict(sorted(node_w.items())),
             "slurm": {name: str(value) for name, value in slurm.items() if value is not None},
+            **({} if consent is None else {"consent": asdict(consent)}),
         }
     )
 

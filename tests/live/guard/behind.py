@@ -2,12 +2,14 @@
 
 A controller is given ``Guarded`` in the place of the fake. It observes the fake itself; the lists pass the guard, too,
 as text, and each write is what the guard makes of its JSON. At each look, running jobs may draw no more than cap and
-overshoot of the guard, or than they could before.
+overshoot of the guard, or than they could before: by what the guard counts for them, which is no less than their
+licences, and by the maximum of their nodes where it accepts nothing else.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,14 +22,15 @@ from wattqueue.live.cluster import ClusterError, Finding, Snapshot, Write
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.capfile import CapFile
 from wattqueue.live.guard.audit import AuditFile
-from wattqueue.live.guard.messages import to_json
+from wattqueue.live.guard.checks import GuardBound, Seen
+from wattqueue.live.guard.client import to_json
 from wattqueue.live.guard.serve import WriteGuard
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.commands import CommandResult
-from wattqueue.live.slurm.lists import COLUMNS, DETAILS, JOBS, POOL
+from wattqueue.live.slurm.lists import COLUMNS, DETAILS, JOBS, POOL, counted_pool, parse_jobs, parse_pool
 from wattqueue.live.watts.bound import NO_OVERSHOOT
 from wattqueue.model.signals import Cap
 
@@ -93,8 +96,7 @@ class Guarded:
 
     fake: FakeSlurm
     guard: WriteGuard
-    licences: bool
-    """Whether a job may draw its licence alone: the guard accepts estimates, limits or frequencies."""
+    texts: Texts
     name: str = "a fake Slurm behind a guard"
     refused: list[str] = field(default_factory=list)
     """Errors of writes."""
@@ -108,10 +110,16 @@ class Guarded:
             self.guard.answer(Packet({"do": "read", "argv": list(argv)}))
         return seen
 
-    def drawn_w(self) -> int:
-        """The most that running jobs can draw above idle."""
-        if self.licences:
-            return self.fake.drawn_w
+    def counted_w(self) -> int:
+        """What the guard counts for the running jobs as they are now, above idle."""
+        rows, bad = parse_jobs(self.texts.run(JOBS).out, {})
+        assert not bad
+        jobs = tuple(rows.values())
+        pool = counted_pool(parse_pool(self.texts.run(POOL).out), jobs)
+        return GuardBound(self.guard.settings, math.inf, Seen(self.fake.now_s, jobs, pool)).sum_w
+
+    def most_w(self) -> int:
+        """What the nodes of running jobs can draw above idle."""
         counted = [job for job in self.fake.running() if job.stopped_s < 0 and not self._free(job)]
         return sum(NET_W * len(job.held_nodes) for job in counted)
 
@@ -120,11 +128,12 @@ class Guarded:
 
     def check_watts(self) -> None:
         """Running jobs are within cap and overshoot, or draw no more than before."""
-        own = self.guard.settings
-        cap_w, drawn_w = self.guard.cap.in_force_w(self.fake.now_s), self.drawn_w()
+        own, counted_w = self.guard.settings, self.counted_w()
+        cap_w = self.guard.cap.in_force_w(self.fake.now_s)
         limit_w = cap_w - own.without_jobs_w + own.overshoot.of(cap_w)
-        assert drawn_w <= max(limit_w, self._before_w), f"{drawn_w} W at {self.fake.now_s}"
-        self._before_w = drawn_w
+        assert counted_w <= max(limit_w, self._before_w), f"{counted_w} W at {self.fake.now_s}"
+        assert counted_w >= (self.fake.drawn_w if own.accepted else self.most_w())
+        self._before_w = counted_w
 
     def apply(self, write: Write) -> None:
         """One write, as a batch of one. Raises: ClusterError."""
@@ -164,7 +173,7 @@ def guarded(
     # each look at a clock is later than the one before, as in the world
     clock = lambda: fake.now_s + 1e-6 * next(ticks)  # noqa: E731
     guard = WriteGuard(settings, texts, texts, AuditFile(folder / "audit.jsonl", clock), clock)
-    return Guarded(fake, guard, bool(settings.accepted))
+    return Guarded(fake, guard, texts)
 
 
 @dataclass
@@ -173,6 +182,8 @@ class Behind:
 
     accepts: Mapping[str, Any] = field(default_factory=dict)
     made: list[Guarded] = field(default_factory=list)
+    cap: Cap | None = None
+    """The guard's cap, where it is not that of the controller at its start."""
 
     def __call__(self, fake: FakeSlurm, folder: Path, clock: Callable[[], float], **more: Any) -> Controller:
         """Build a controller whose cluster is the fake behind a guard."""
@@ -181,8 +192,9 @@ class Behind:
         rules: Rules | None = more.get("rules")
         accepts = {"overshoot": NO_OVERSHOOT if rules is None else rules.overshoot, **self.accepts}
         common = shared.count(fake.observe().nodes)
+        own = self.cap or (cap.cap if isinstance(cap, CapFile) else cap)
         cluster = guarded(
-            fake, folder / "guard", cap.cap if isinstance(cap, CapFile) else cap,
+            fake, folder / "guard", own,
             without_jobs_w=machine.scope_idle_w() + common.watts, free=frozenset(fake.shared), **accepts,
         )  # fmt: skip
         self.made.append(cluster)

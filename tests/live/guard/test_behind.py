@@ -23,16 +23,21 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.guard.behind import Behind
 from tests.live.python_policies import POLICIES
 from tests.live.test_controller import Meter
+from tests.live.test_energy_afterwards import Accounting
 from wattqueue.live.apply import LEFT_OUT
+from wattqueue.live.config import LiveConfig
 from wattqueue.live.controller import Controller
 from wattqueue.live.guard.checks import LOW, NO_CONSENT
+from wattqueue.live.guard.required import lacking
 from wattqueue.live.planner import Rules
+from wattqueue.live.watts.bound import ABOVE
 from wattqueue.model.signals import Cap
 
 MODULES = (
     test_conformance, test_in_flight_live, test_ledger_meter, test_measured_ledger_live, test_node_limits, test_parking,
     test_replay, test_shared_nodes, test_telemetry_cap,
 )  # fmt: skip
+SLOWER = lab_machine(8, (2e9, 1e9))
 ALL = frozenset({"estimates", "limits", "frequencies"})
 LIMITS = frozenset({"limits"})
 
@@ -77,6 +82,7 @@ def test_shared_nodes_that_are_drained_and_come_back(feature: str, behind: Behin
 
 @pytest.mark.parametrize("name", ["right", "frozen", "missing", "too high", "too low"])
 @pytest.mark.parametrize("overshoot_w", [0.0, 500.0])
+@pytest.mark.parametrize("behind", [{}, {"accepted": LIMITS}, {"accepted": ALL}], indirect=True)
 def test_whatever_a_meter_shows(name: str, overshoot_w: float, behind: Behind, tmp_path: Path) -> None:
     """Licences that follow a meter need no more than the overshoot that the site accepts."""
     test_telemetry_cap.test_whatever_a_meter_shows_power_exceeds_the_cap_by_no_more_than_the_site_accepts(
@@ -115,9 +121,30 @@ def test_parking_with_consent(test: Any, behind: Behind, tmp_path: Path) -> None
     assert behind.made
 
 
+LIMITED = {
+    "none before limits hold": test_node_limits.test_nothing_starts_before_the_limits_that_hold_the_budget_are_in_force,
+    "watts follow the load": test_node_limits.test_watts_follow_the_load_and_the_budget_holds,
+    "decided again": test_node_limits.test_a_recorded_round_with_limits_is_decided_again,
+    "without agents": test_node_limits.test_without_agents_limits_are_refused_and_reported,
+    "slowed down": test_node_limits.test_a_running_job_is_slowed_down_and_its_limit_stretches,
+    "no agent": test_node_limits.test_a_frequency_that_no_agent_sets_is_refused,
+    "faster": test_node_limits.test_a_job_goes_faster_only_when_there_is_room_and_its_licence_is_raised,
+}
+"""Every test of limits that makes a controller."""
+
+
 @pytest.mark.parametrize("behind", [{"accepted": LIMITS}], indirect=True)
-def test_limits_of_agents(behind: Behind, tmp_path: Path) -> None:
-    test_node_limits.test_watts_follow_the_load_and_the_budget_holds(tmp_path)
+@pytest.mark.parametrize("test", LIMITED.values(), ids=LIMITED)
+def test_limits_of_agents(test: Any, behind: Behind, tmp_path: Path) -> None:
+    behind.cap = Cap.constant(4 * test_node_limits.MOST_W)  # that of the controller rises in one test
+    test(tmp_path)
+    nothing_refused(behind)
+
+
+def test_every_test_of_limits_that_makes_a_controller_runs_behind_a_guard() -> None:
+    made = {"Live", "turning", "make_controller"}
+    tests = (value for name, value in vars(test_node_limits).items() if name.startswith("test_"))
+    assert {one for one in tests if made & {*one.__code__.co_names}} == set(LIMITED.values())
 
 
 def test_shared_nodes_and_a_cap_that_falls(behind: Behind, tmp_path: Path) -> None:
@@ -125,40 +152,66 @@ def test_shared_nodes_and_a_cap_that_falls(behind: Behind, tmp_path: Path) -> No
 
 
 def worked(behind: Behind, folder: Path, policy: str) -> tuple[FakeSlurm, Controller]:
-    """Twenty jobs of one to three nodes under a cap for four, until all are done or 120 s have passed."""
+    """Twenty jobs of one to three nodes under a cap for four, and three when 180 W a node were accounted for them."""
     slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
     rules = Rules("control", write_priority=False, power_nodes=True)
     controller = behind(
         slurm, folder, lambda: slurm.now_s, cap=Cap.constant(1700.0), policy=POLICIES[policy](), rules=rules,
-        machine=lab_machine(8, (2e9, 1e9)), sources=(Meter(slurm),),
+        machine=SLOWER, sources=(Meter(slurm),), accounting=Accounting(slurm),
     )  # fmt: skip
-    for k in range(120):
-        if k < 20:
+    for k in range(150):
+        if k < 20 or k in (70, 80, 90):
             slurm.submit(1 + k % 3, 4.0 + k % 5, watts=200 * (1 + k % 3), partition="p1,p2")
         assert controller.round() is not None
         slurm.step()
     return slurm, controller
 
 
-@pytest.mark.parametrize("behind", [{}, {"accepted": frozenset({"frequencies"})}], indirect=True)
-def test_jobs_at_lower_frequencies_start_where_the_guard_accepts_them(behind: Behind, tmp_path: Path) -> None:
-    """Nothing starts on fewer watts than its nodes draw before; why stands in the status. Others go on."""
-    slurm, controller = worked(behind, tmp_path, "frequency choice")
-    slower = [job for job in slurm.jobs.values() if job.starts and job.licences["watts"] < 200 * job.nodes]
-    states = {job.state for job in slurm.jobs.values()}
-    if behind.accepts:
-        assert slower
-        assert states == {"COMPLETED"}
-        nothing_refused(behind)
-        return
-    assert slower == []
-    assert "COMPLETED" in states
+def needed(policy: str, **told: Any) -> list[str]:
+    """What a guard that says this of itself would refuse of a policy."""
+    config = LiveConfig(machine="lab", mode="control")
+    return [lack.what for lack in lacking(config, POLICIES[policy](), SLOWER, told)]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("behind", [{"last_resort": frozenset({"requeue"})}], indirect=True)
+def test_what_is_said_at_the_start_is_what_the_guard_refuses_later(policy: str, behind: Behind, tmp_path: Path) -> None:
+    """A row that needs nothing more is refused no write; of any other each start below the maximum is refused."""
+    slurm, controller = worked(behind, tmp_path, policy)
+    low = [job for job in slurm.jobs.values() if job.starts and job.licences["watts"] < 200 * job.nodes]
+    assert low == []
     refused = {error for one in behind.made for error in one.refused}
+    if not needed(policy):
+        assert refused == set()
+        return
     assert refused == {f"{LEFT_OUT}: {LOW}"}
-    waiting = [job for job in slurm.jobs.values() if job.state == "PENDING"]
+    assert "COMPLETED" in {job.state for job in slurm.jobs.values()}, "others go on"
+    waiting = {job.name for job in slurm.jobs.values() if job.state == "PENDING"}
     assert controller.last is not None
     errors = {one.write.key.name for one in controller.last.outcomes if one.error and one.write.key is not None}
-    assert not waiting or errors & {job.name for job in waiting}
+    assert not waiting or errors & waiting, "why stands in the status"
+
+
+ACCEPTED_OF = {
+    "learning estimator": {"estimates"},
+    "frequency choice": {"frequencies"},
+    "run times and frequencies": {"frequencies"},
+    "all": {"estimates"},
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_guard_that_accepts_what_is_needed_refuses_nothing(policy: str, behind: Behind, tmp_path: Path) -> None:
+    accepted = frozenset(ACCEPTED_OF.get(policy, ()))
+    assert len(needed(policy)) == len(accepted)
+    assert needed(policy, accepted=accepted) == []
+    behind.accepts = {"accepted": accepted, "last_resort": frozenset({"requeue"})}
+    slurm, _ = worked(behind, tmp_path, policy)
+    # a control of this row switches a node off, and the guard counts it as idle
+    allowed = {f"{LEFT_OUT}: {ABOVE}"} if policy == "all" else set()
+    assert {error for one in behind.made for error in one.refused} <= allowed
+    low = [job for job in slurm.jobs.values() if job.starts and job.licences["watts"] < 200 * job.nodes]
+    assert bool(low) == bool(accepted)
 
 
 @pytest.mark.parametrize("behind", [{}, {"last_resort": frozenset({"requeue"})}], indirect=True)
@@ -167,12 +220,3 @@ def test_jobs_are_requeued_without_consent_only_as_a_last_resort(behind: Behind,
     assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
     assert (sum(job.restarts for job in slurm.jobs.values()) > 0) == bool(behind.accepts)
     assert any(NO_CONSENT in error for one in behind.made for error in one.refused) != bool(behind.accepts)
-
-
-@pytest.mark.parametrize("behind", [{}, {"accepted": frozenset({"estimates"})}], indirect=True)
-def test_what_a_learning_row_does_below_the_maximum(behind: Behind, tmp_path: Path) -> None:
-    """Its work gets done in either case: without estimates at the maximum of its nodes."""
-    slurm, _ = worked(behind, tmp_path, "learning estimator")
-    low = [job for job in slurm.jobs.values() if job.starts and job.licences["watts"] < 200 * job.nodes]
-    assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
-    assert behind.accepts or low == []

@@ -12,12 +12,13 @@ import pytest
 
 from tests.live.guard.world import NODE_W, TOTAL_W, NaiveJob, NaiveSlurm, random_write
 from wattqueue.live.apply import LEFT_OUT
+from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.files.withheld import stored
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.audit_check import broken
 from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER, UNKNOWN
 from wattqueue.live.guard.serve import WriteGuard, reads
-from wattqueue.live.guard.settings import GuardSettings
+from wattqueue.live.guard.settings import LAST_RESORT, GuardSettings
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.lists import JOBS, POOL
 from wattqueue.live.watts.bound import ABOVE, AcceptedOvershoot
@@ -67,7 +68,7 @@ def submit(slurm: NaiveSlurm, rng: np.random.Generator, number: int) -> None:
 
 
 def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
-    """Let a planner that lies send goals; return how many writes were carried out, and how many jobs were stopped."""
+    """Let a planner that lies send goals; return how many writes were done, and to how many jobs consent mattered."""
     rng = np.random.default_rng(seed)
     overshoot = float(rng.choice([0, 0, 60]))
     slurm, cap = NaiveSlurm(open_w=int(rng.integers(0, CAP_W - IDLE_W))), CAP_W
@@ -87,11 +88,12 @@ def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
             guard.cap.text = f"{cap} W"
         before_w = slurm.worst_w()
         agreed = {job.number for job in slurm.jobs.values() if job.comment == "wattqueue:consent"}
-        states = {job.number: job.state for job in slurm.jobs.values()}
+        states = {job.number: (job.state, job.khz) for job in slurm.jobs.values()}
         errors = write(guard, *(random_write(rng, slurm) for _ in range(int(rng.integers(1, 6)))))
         done += errors.count("")
         for job in slurm.jobs.values():
-            if job.state != states[job.number] and job.state in ("STOPPED", "PENDING"):
+            state, khz = states[job.number]
+            if job.khz not in (khz, 0) or (job.state != state and job.state in ("STOPPED", "PENDING")):
                 stopped.add(job.number)
                 assert job.number in agreed
         guard.keep_cap()
@@ -289,7 +291,41 @@ def test_stops_and_requeues_need_consent(tmp_path: Path) -> None:
     slurm.jobs["1"].comment = "wattqueue:consent"
     slurm.now_s += 10.0
     assert write(guard, of("stop", 1)) == [""]
-    assert write(guard_of(slurm, tmp_path, last_resort=frozenset({"requeue"})), of("requeue", 3)) == [""]
+
+
+COMMENTS = {"none": "", "consent": "wattqueue:consent", "no consent": "wattqueue:no-consent", "wrong": "wattqueue:x"}
+
+
+@pytest.mark.parametrize("comment", COMMENTS.values(), ids=COMMENTS)
+@pytest.mark.parametrize("kind", sorted(LAST_RESORT))
+def test_consent_or_a_last_resort_decides_about_each_kind(kind: str, comment: str, tmp_path: Path) -> None:
+    """Only the one that is named is done without consent; a default of the guard's own counts where no tag does."""
+    others = frozenset(LAST_RESORT - {kind})
+    consenting = SiteDefaults(users={"ada": True})
+    for number, (resorts, consent, allowed) in enumerate((
+        (frozenset[str](), SiteDefaults(), comment == "wattqueue:consent"),
+        (others, SiteDefaults(), comment == "wattqueue:consent"),
+        (frozenset({kind}), SiteDefaults(), True),
+        (frozenset[str](), consenting, comment in ("", "wattqueue:consent")),
+    )):  # fmt: skip
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        slurm = NaiveSlurm(open_w=800)
+        slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False, comment=comment))
+        guard = guard_of(slurm, folder, last_resort=resorts, consent=consent)
+        more = {"khz": 1_200_000} if kind == "frequency" else {}
+        (error,) = write(guard, of(kind, 1, **more))
+        assert error == ("" if allowed else f"{LEFT_OUT}: {NO_CONSENT}"), number
+        job = slurm.jobs["1"]
+        done = {"stop": job.state == "STOPPED", "requeue": job.state == "PENDING", "frequency": job.khz == 1_200_000}
+        assert [name for name, seen in done.items() if seen] == ([kind] if allowed else [])
+
+
+def test_a_frequency_is_taken_back_without_consent(tmp_path: Path) -> None:
+    slurm = NaiveSlurm(open_w=800)
+    slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False, khz=1_200_000))
+    assert write(guard_of(slurm, tmp_path), of("frequency", 1, khz=0)) == [""]
+    assert slurm.jobs["1"].khz == 0
 
 
 def test_a_job_with_another_submit_time_is_another_job(tmp_path: Path) -> None:

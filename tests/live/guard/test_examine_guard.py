@@ -134,6 +134,20 @@ def test_a_file_that_was_changed_since_the_guard_started(site: tuple[Path, Serve
     assert "since the guard started" in check.found
 
 
+def test_a_row_that_the_guard_does_not_accept(site: tuple[Path, Served]) -> None:
+    file, _ = site
+    (check,) = examined(file)["guard accepts"]
+    assert (check.state, "policy easy" in check.found) == ("yes", True)
+    for policy, state, text in (
+        ("easy+pc-mean", "no", 'accepted = ["estimates"]'),
+        ("no-such-row", "part", "the row cannot be read"),
+    ):
+        guard = file.read_text().partition("[guard]")[2]
+        file.write_text(f'machine = "m.toml"\ncap = "1000W"\nmode = "control"\npolicy = "{policy}"\n[guard]{guard}')
+        (check,) = examined(file)["guard accepts"]
+        assert (check.state, text in check.cost) == (state, True)
+
+
 def test_a_cap_that_cannot_be_read_and_a_file_that_is_missing(site: tuple[Path, Served]) -> None:
     file, served = site
     served.guard.cap.text = str(file.parent / "none.csv")

@@ -23,8 +23,8 @@ from wattqueue.live.cluster import ChangeJob, HoldJob, JobFields, JobKey, Releas
 from wattqueue.live.config import GuardSection, LiveConfig
 from wattqueue.live.files.lease import BEAT, Lease, LeaseLostError, read_lease
 from wattqueue.live.files.status import read_beat
-from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardedRunDir, GuardWriter
-from wattqueue.live.guard.messages import KINDS, from_json, to_json
+from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardedRunDir, GuardWriter, to_json
+from wattqueue.live.guard.messages import KINDS, from_json
 from wattqueue.live.guard.place import PlannerPlace
 from wattqueue.live.guard.serve import CONNECTIONS, WriteGuard, listen, serve
 from wattqueue.live.guard.settings import read_settings
@@ -162,7 +162,8 @@ def test_the_guard_says_what_it_checks_against(served: Served) -> None:
     found = served.connection().ask(Packet({"do": "status"})).header
     assert found == {
         "cap_w": float(CAP_W), "problem": "", "node_w": dict(NODE_W), "without_jobs_w": float(IDLE_W), "free": [],
-        "silent_s": None,
+        "overshoot": [0.0, 0.0], "accepted": [], "last_resort": [], "silent_s": None,
+        "consent": {"users": {}, "accounts": {}, "others": False},
     }  # fmt: skip
     planner = served.connection()
     planner.ask(Packet({"do": "alive"}))

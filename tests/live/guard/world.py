@@ -19,6 +19,7 @@ from wattqueue.live.cluster import (
     HoldJob,
     ReleaseJob,
     RequeueJob,
+    SetJobFrequency,
     SetPool,
     Snapshot,
     StopJob,
@@ -48,6 +49,7 @@ class NaiveJob:
     """Number of the job of several components of which this is one; 0 for a plain job."""
     component: int = 0
     limit_s: float = 3_600.0
+    khz: int = 0
 
     @property
     def name(self) -> str:
@@ -165,6 +167,8 @@ class NaiveSlurm:
                 job.state = "RUNNING"
             case ChangeJob():
                 self._change(job, write)
+            case SetJobFrequency():
+                job.khz = write.khz
             case _:
                 pass
 
@@ -189,7 +193,8 @@ def random_write(rng: np.random.Generator, slurm: NaiveSlurm) -> dict[str, Any]:
     """Return a write as a planner that lies may send it: any job, any watts, any pool, a key of another job."""
     jobs = [*slurm.jobs.values(), NaiveJob(99, "small", 1, 0)]
     job, other = (jobs[int(rng.integers(len(jobs)))] for _ in range(2))
-    kind = str(rng.choice(["pool", "hold", "update", "update", "release", "release", "requeue", "stop", "continue"]))
+    kinds = ["pool", "hold", "update", "update", "release", "release", "requeue", "stop", "continue", "frequency"]
+    kind = str(rng.choice(kinds))
     found: dict[str, Any] = {"kind": kind, "before": "", "after": "", "why": "because"}
     if kind == "pool":
         return {**found, "target": "watts", "open_w": int(rng.integers(-100, 2 * TOTAL_W))}
@@ -197,6 +202,8 @@ def random_write(rng: np.random.Generator, slurm: NaiveSlurm) -> dict[str, Any]:
     if rng.random() < 0.95:
         named = other if rng.random() < 0.1 else job
         found["key"] = [named.name, float(named.whole or named.number) + (rng.random() < 0.03)]
+    if kind == "frequency":
+        found["khz"] = int(rng.choice([0, 1_200_000, 2_400_000]))
     if kind == "update":
         fields: dict[str, Any] = {}
         if rng.random() < 0.8:

@@ -35,7 +35,7 @@ from wattqueue.live.extension import Extension, Place
 from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.planner import RoundState, StageFunction
 from wattqueue.live.telemetry.base import TelemetrySource
-from wattqueue.live.watts.bound import NO_LIMITS, LimitsInForce
+from wattqueue.live.watts.lowering import NO_LIMITS, LimitsInForce
 from wattqueue.live.world import Layout
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.interfaces import stated

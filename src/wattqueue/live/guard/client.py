@@ -10,16 +10,19 @@ import contextlib
 import socket
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from wattqueue.errors import OutputError
-from wattqueue.live.cluster import UNANSWERED, Snapshot, Write
+from wattqueue.live.cluster import UNANSWERED, JobFields, Snapshot, Write
 from wattqueue.live.files.status import RunDir
-from wattqueue.live.guard.messages import to_json
-from wattqueue.live.guard.wire import ANSWER_BYTES, Packet, WireError, receive, send
+from wattqueue.live.guard.wire import Packet, WireError, receive, send
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
+
+ANSWER_BYTES = 1_000_000_000
+"""Longest frame that the planner reads: ``squeue --json`` prints 3 kB a job."""
 
 
 @dataclass
@@ -119,6 +122,18 @@ class GuardWriter:
         if not isinstance(errors, list) or len(errors) != len(writes):
             return ["the guard's answer has another number of errors"] * len(writes)
         return [str(error) for error in errors]
+
+
+def to_json(write: Write) -> dict[str, Any]:
+    """Return a write as an object of JSON, which ``messages.from_json`` reads."""
+    found: dict[str, Any] = {"kind": write.kind}
+    for one in fields(write):
+        value = getattr(write, one.name)
+        if isinstance(value, JobFields):
+            value = {name: given for name, given in value._asdict().items() if given is not None}
+        if one.name != "reduces_power" and value is not None:
+            found[one.name] = value
+    return found
 
 
 def send_lines(guard: GuardConnection, body: str) -> str:

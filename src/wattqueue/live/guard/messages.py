@@ -1,4 +1,4 @@
-"""Writes as JSON, and back: what a planner may ask for is what can be read here, and nothing else.
+"""Read writes from JSON: what a planner may ask for is what can be read here, and nothing else.
 
 A write is an object with its ``kind`` and its fields by name. Reading is strict: an unknown kind, an unknown field, a
 value of another type or beyond its bound is refused, since the planner is not trusted. ``reduces_power`` is not read:
@@ -38,18 +38,6 @@ KINDS: Mapping[str, type[Write]] = {
 }  # fmt: skip
 TEXT, NUMBER = 2_000, 2**53
 """Longest text, and largest number of a write."""
-
-
-def to_json(write: Write) -> dict[str, Any]:
-    """Return a write as an object of JSON."""
-    found: dict[str, Any] = {"kind": write.kind}
-    for one in fields(write):
-        value = getattr(write, one.name)
-        if isinstance(value, JobFields):
-            value = {name: given for name, given in value._asdict().items() if given is not None}
-        if one.name != "reduces_power" and value is not None:
-            found[one.name] = value
-    return found
 
 
 def from_json(found: object) -> Write:

@@ -20,7 +20,8 @@ Requests:
 ``{"do": "away"}``
     The planner ends: the heartbeat is removed.
 ``{"do": "status"}``
-    The answer is what the guard checks against, and since when it has not heard of a planner; root may ask, too.
+    The answer is what the guard checks against, what it accepts, and since when it has not heard of a planner; root may
+    ask, too.
 """
 
 from __future__ import annotations
@@ -301,11 +302,10 @@ class WriteGuard:
         return {}
 
     def _status(self) -> dict[str, Any]:
-        """Return what is checked against, for ``doctor``."""
-        own = self.settings
+        """Return what is checked against."""
         cap_w = self.cap.in_force_w(self.clock())
-        words = {"cap_w": cap_w if math.isfinite(cap_w) else None, "problem": self.cap.problem}
-        return {**words, "node_w": dict(own.node_w), "without_jobs_w": own.without_jobs_w, "free": sorted(own.free)}
+        cap = {"cap_w": cap_w if math.isfinite(cap_w) else None, "problem": self.cap.problem}
+        return {**cap, **self.settings.told()}
 
     def end(self) -> None:
         """Give the right to write up."""

@@ -23,7 +23,7 @@ import pwd
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,18 @@ class GuardSettings:
         dearest = max(self.node_w.values(), default=0)
         names = [name for name in partitions.split(",") if name not in self.free]
         return nodes * max((self.node_w.get(name, dearest) for name in names), default=0)
+
+    def told(self) -> dict[str, Any]:
+        """Return what writes are checked against, as JSON holds it: for the planner at its start, and ``doctor``."""
+        return {
+            "node_w": dict(self.node_w),
+            "without_jobs_w": self.without_jobs_w,
+            "free": sorted(self.free),
+            "overshoot": [*self.overshoot],
+            "accepted": sorted(self.accepted),
+            "last_resort": sorted(self.last_resort),
+            "consent": asdict(self.consent),
+        }
 
     def planner_uid(self) -> int | None:
         """Return the user id that may connect; None for the guard's own. Raises: InputError for an unknown account."""
@@ -124,13 +136,11 @@ class _Reader:
 
     def settings(self) -> GuardSettings:
         overshoot = overshoot_of(self.take("overshoot", str, "0W"), "overshoot")
-        consent = self.take("consent", dict, {})
         found = GuardSettings(
             self._path(self.take("socket", str)), self._path(self.take("run_dir", str)), self._cap(), self._watts(),
             self._number("without_jobs_w"), self.take("planner", str, ""), frozenset(self.take("free", list, [])),
             overshoot, self._words("accepted", ACCEPTED), self._words("last_resort", LAST_RESORT),
-            SiteDefaults(consent.get("users", {}), consent.get("accounts", {}), consent.get("others", False) is True),
-            self._number("away_s", 120.0), self.take("slurm", dict, {}),
+            self._defaults(), self._number("away_s", 120.0), self.take("slurm", dict, {}),
         )  # fmt: skip
         if self.data:
             raise InputError(f"unknown key {min(self.data)!r}", where=self.path)
@@ -168,6 +178,16 @@ class _Reader:
             if isinstance(watts, bool) or not isinstance(watts, int) or not 0 <= watts <= 10**6:
                 raise InputError(f"node_w.{name} must be a whole number of watts", where=self.path)
         return dict(found)
+
+    def _defaults(self) -> SiteDefaults:
+        given = self.take("consent", dict, {})
+        users, accounts = given.pop("users", {}), given.pop("accounts", {})
+        others = given.pop("others", False)
+        tables = [table for table in (users, accounts) if isinstance(table, dict)]
+        flags = [others, *(flag for table in tables for flag in table.values())]
+        if given or len(tables) < 2 or not all(isinstance(flag, bool) for flag in flags):
+            raise InputError("consent: others, users.NAME and accounts.NAME are true or false", where=self.path)
+        return SiteDefaults(users, accounts, others)
 
     def _words(self, name: str, known: Any) -> frozenset[str]:
         words = self.take(name, list, [])

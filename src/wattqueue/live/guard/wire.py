@@ -17,8 +17,6 @@ from wattqueue.errors import WattQueueError
 _LENGTHS = struct.Struct("!II")
 REQUEST_BYTES = 5_000_000
 """Longest frame that the guard reads: some 10,000 writes, or the data file of job_submit.lua."""
-ANSWER_BYTES = 1_000_000_000
-"""Longest frame that the planner reads: ``squeue --json`` prints 3 kB a job."""
 
 
 class WireError(WattQueueError):

@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, WattQueueError
+from wattqueue.live.config import LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
+from wattqueue.live.features.agent_controls import load_live_policy
 from wattqueue.live.guard.client import GuardConnection
+from wattqueue.live.guard.required import lacking
 from wattqueue.live.guard.settings import GuardSettings, parse_settings, read_settings, watts_of
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.commands import SlurmError
+from wattqueue.model.machine import Machine
 
 AREA = "Live"
 ASK_S = 5.0
@@ -43,6 +47,21 @@ def examine_guard(socket: Path) -> tuple[dict[str, Any], list[Check]]:
     return answer, found
 
 
+def examine_accepted(config: LiveConfig, machine: Machine, answer: Mapping[str, Any]) -> Iterator[Check]:
+    """Check whether the guard accepts what the configured row writes. ``answer``: What the guard says of itself."""
+    name = "guard accepts"
+    try:
+        policy, _ = load_live_policy(config.policy)
+        found = list(lacking(config, policy, machine, answer))
+    except WattQueueError as error:
+        yield Check(AREA, name, PART, str(error), "not known: the row cannot be read")
+        return
+    for lack in found:
+        yield Check(AREA, name, NO, lack.what, f"the controller does not start: {lack.remedy}")
+    if not found:
+        yield Check(AREA, name, YES, f"what policy {policy.name} writes")
+
+
 def compare_settings(path: Path, text: str, answer: Mapping[str, Any]) -> Iterator[Check]:
     """Compare the guard's file with what ``live install`` would write, and with what the guard says.
 
@@ -59,8 +78,8 @@ def compare_settings(path: Path, text: str, answer: Mapping[str, Any]) -> Iterat
     for what, allows_more in differences:
         cost = "it lets jobs draw more than the cap leaves" if allows_more else "it refuses what the controller plans"
         yield Check(AREA, name, NO if allows_more else PART, f"{path.name}: {what}", f"{cost}: {RESTART}")
-    loaded = {"node_w": dict(there.node_w), "without_jobs_w": there.without_jobs_w, "free": sorted(there.free)}
-    if answer and loaded != {key: answer.get(key) for key in loaded}:
+    stated = there.told()
+    if answer and stated != {key: answer.get(key) for key in stated}:
         cost = "the guard checks against the file as it was: systemctl restart wattqueue-guard.service"
         yield Check(AREA, name, PART, f"{path.name} was changed since the guard started", cost)
     elif not differences:

@@ -15,7 +15,7 @@ from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
-from wattqueue.live.slurm.examine_guard import compare_settings, examine_guard
+from wattqueue.live.slurm.examine_guard import compare_settings, examine_accepted, examine_guard
 from wattqueue.live.slurm.guard import Guard, guard_file_text
 from wattqueue.live.slurm.submit_text import VERSION, Written, read_data
 from wattqueue.live.units import GUARD_FILE
@@ -54,6 +54,8 @@ def examine_live(
         if config.guard is not None and file is not None:
             text = guard_file_text(guard, config, config.guard)
             yield from compare_settings(file.absolute().parent / GUARD_FILE, text, answer)
+        if answer and config.mode == "control":
+            yield from examine_accepted(config, guard.layout.machine, answer)
         for text in guard.shared_lines():
             yield Check(AREA, "shared nodes", YES, text)
         texts = inspect_partitions(guard.layout, cluster.observe().nodes, guard.shared)

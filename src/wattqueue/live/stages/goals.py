@@ -17,7 +17,7 @@ from wattqueue.live.stages.budget import pool_under
 from wattqueue.live.stages.classify import user_holds_job
 from wattqueue.live.stages.decide import late_text
 from wattqueue.live.table import Owner, Stage
-from wattqueue.live.watts.bound import watt_bound
+from wattqueue.live.watts.bound import WattBound, limit_w, open_w
 from wattqueue.live.watts.licences import held_watts, licences_of_running, lost_licences
 
 PRIORITY_TOP = 2_000_000_000
@@ -55,7 +55,9 @@ def goals(now: RoundState) -> None:
     )
     room_w = now.left_w - now.base_uw / 1e6
     now.began = list(_began(now))
-    now.bound = watt_bound(room_w, now.overshoot_w, now.snapshot, lambda: held_watts(now), now.elsewhere_w)
+    snapshot = now.snapshot
+    most_w, open_now_w = limit_w(room_w, now.overshoot_w), open_w(snapshot.pool)
+    now.bound = WattBound(most_w, open_now_w, snapshot.by_key, lambda: held_watts(now), now.elsewhere_w)
 
 
 def _held_again(now: RoundState) -> Iterator[JobGoal]:

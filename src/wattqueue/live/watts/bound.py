@@ -35,7 +35,6 @@ from wattqueue.live.cluster import (
     Pool,
     ReleaseJob,
     SetPool,
-    Snapshot,
     StopJob,
     Write,
 )
@@ -80,22 +79,6 @@ class HeldWatts(NamedTuple):
     def resumed(self) -> HeldWatts:
         """Return what it holds once it goes on."""
         return HeldWatts(self.counted_w, max(self.counted_w, self.resumes_w or 0))
-
-
-class LimitsInForce(NamedTuple):
-    """What is known of the limits that agents set; the default where there are none."""
-
-    nodes: frozenset[str] = frozenset()
-    """Nodes with a limit in force that was read back."""
-    hold_cap: bool = False
-    """Whether all limits that may be in force sum to no more than the cap."""
-
-    def cover(self, row: Job) -> bool:
-        """Whether every node of a job has a limit in force."""
-        return bool(self.nodes) and bool(row.node_names) and self.nodes.issuperset(row.node_names)
-
-
-NO_LIMITS = LimitsInForce()
 
 
 class WattBound:
@@ -231,13 +214,6 @@ class WattBound:
         """Return the watts with which a release starts a job."""
         row = self._row(write)
         return self._given.get(write.key, max(row.watts, 0)) if row is not None and write.key is not None else 0
-
-
-def watt_bound(
-    room_w: float, overshoot_w: float, snapshot: Snapshot, held: Callable[[], dict[JobKey, HeldWatts]], other_w: int
-) -> WattBound:
-    """Return the bound of a round; ``room_w`` are the watts that the cap leaves above what counts without any job."""
-    return WattBound(limit_w(room_w, overshoot_w), open_w(snapshot.pool), snapshot.by_key, held, other_w)
 
 
 def limit_w(room_w: float, overshoot_w: float) -> float:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import QUANTITY, UNITS_W
+from wattqueue.live.cluster import Job
 from wattqueue.live.watts.bound import NO_OVERSHOOT, AcceptedOvershoot
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.promise import promise_of
@@ -40,6 +41,22 @@ def parse_overshoot(text: str) -> AcceptedOvershoot:
         )
     number = float(found[1])
     return AcceptedOvershoot(share=number / 100.0) if unit == "%" else AcceptedOvershoot(number * UNITS_W[unit])
+
+
+class LimitsInForce(NamedTuple):
+    """What is known of the limits that agents set; the default where there are none."""
+
+    nodes: frozenset[str] = frozenset()
+    """Nodes with a limit in force that was read back."""
+    hold_cap: bool = False
+    """Whether all limits that may be in force sum to no more than the cap."""
+
+    def cover(self, row: Job) -> bool:
+        """Whether every node of a job has a limit in force."""
+        return bool(self.nodes) and bool(row.node_names) and self.nodes.issuperset(row.node_names)
+
+
+NO_LIMITS = LimitsInForce()
 
 
 class LoweringConditions(NamedTuple):
