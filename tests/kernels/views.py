@@ -13,6 +13,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings, build_view
+from wattqueue.policy.consent_windows import Window
 
 
 def view_with(
@@ -24,7 +25,7 @@ def view_with(
     machine = Machine("drawn", tuple(Partition(f"p{p}", count) for p, count in enumerate(counts)), "jobs")
     power = np.repeat(np.asarray(watts, np.float64)[:, np.newaxis], partitions, axis=1)
     job, part = (a.ravel().astype(np.int32) for a in np.meshgrid(np.arange(n), np.arange(partitions), indexing="ij"))
-    window = (machine.option_start[part], machine.option_start[part])
+    window = Window(machine.option_start[part], machine.option_start[part])
     entries = Entries(job, part, np.zeros(n * partitions))
     prediction, settings = Prediction(power, np.ones_like(power)), PassSettings(code, 0, "jobs")
     return build_view(KnownJobs.of(jobs), machine, prediction, entries, window, settings)

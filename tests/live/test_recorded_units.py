@@ -19,6 +19,7 @@ from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.policy.build import PassSettings
+from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
 from wattqueue.policy.policy import load_policy
 
@@ -37,7 +38,16 @@ def snapshot() -> PolicySnapshot:
     settings = PassSettings(2, 0, "jobs")
     entries = Entries(one, one, np.zeros(1))
     return PolicySnapshot(
-        5.0, KnownJobs.of(jobs), MACHINE, prediction, entries, (one, one), settings, running, cap_w=140.0, rank=factor
+        5.0,
+        KnownJobs.of(jobs),
+        MACHINE,
+        prediction,
+        entries,
+        Window(one, one),
+        settings,
+        running,
+        cap_w=140.0,
+        rank=factor,
     )
 
 

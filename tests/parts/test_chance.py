@@ -17,6 +17,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.build import PassSettings
+from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
@@ -94,7 +95,7 @@ def test_a_snapshot_is_decided_with_the_same_margin() -> None:
         unit,
         unit,
     )
-    window = (np.zeros(9, np.int16), np.zeros(9, np.int16))
+    window = Window(np.zeros(9, np.int16), np.zeros(9, np.int16))
     at = PolicySnapshot(0.0, KnownJobs.of(jobs), machine, prediction, entries, window, settings, running, 500.0)
     assert [start.job for start in decide(at)] == ["2", "3", "4"]
 

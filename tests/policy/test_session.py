@@ -25,6 +25,7 @@ from wattqueue.parts.ledger.measured import Measured
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.actions import KINDS
 from wattqueue.policy.capabilities import EVENT_BITS, DriverAbilities, require_carried_out, resolve
+from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide, snapshot_of
 from wattqueue.policy.events import EventWatch
 from wattqueue.policy.identity import JobNames
@@ -228,7 +229,7 @@ def busy_round(cap_w: float = np.inf, states: Sequence[int] = (0, 0, 0, 2)) -> R
     )
     waiting = np.array([1, 2], np.int32)
     entries = Entries(waiting, np.zeros(2, np.int32), np.zeros(2))
-    window = (np.zeros(2, np.int16), np.zeros(2, np.int16))
+    window = Window(np.zeros(2, np.int16), np.zeros(2, np.int16))
     settings = resolve(load_policy("easy")).pass_settings("machine")
     off = np.flatnonzero(np.array(states) == codes.UNIT_OFF).astype(np.int32)
     base = 300_000_000 + 5_000_000
@@ -410,7 +411,7 @@ def running_round(names: Sequence[str]) -> Round:
             plain_machine(4),
             prediction,
             Entries(none, none, np.zeros(0)),
-            (none, none),
+            Window(none, none),
             settings,
             running,
         ),
@@ -487,7 +488,7 @@ def test_a_chance_ledger_may_be_ranked_at_each_pass() -> None:
 def test_a_snapshot_keeps_its_own_reserve_under_a_chance_ledger() -> None:
     jobs = known(np.zeros(4), np.ones(4, int), np.full(4, 60.0))
     none = np.zeros(4, np.int32)
-    entries, window = Entries(np.arange(4, dtype=np.int32), none, np.zeros(4)), (none, none)
+    entries, window = Entries(np.arange(4, dtype=np.int32), none, np.zeros(4)), Window(none, none)
     prediction = Prediction(np.full((1, 1), 100.0), np.ones((1, 1)))
     settings = resolve(load_policy("easy", ledger={"part": "chance", "own": 0.0, "common": 0.0}))
     at = PolicySnapshot(

@@ -92,7 +92,8 @@ class Simulator:
     prediction: Prediction
     actual: Prediction
     entries: Entries
-    window: tuple[Any, Any]
+    window: tuple[Any, Any, Any]
+    """First option of each entry, last one in load targets as far as users consent, and last one outside of them."""
     code: int
     cap: Cap
     reject: Any
@@ -108,7 +109,7 @@ class Simulator:
     targets: Sequence[tuple[float, float, float]] = ()
     """Notice, begin and end of load targets."""
     by_target: bool = False
-    """Whether a job starts at the last option of its window while one is in force, else at the first."""
+    """Whether a job starts at the last option to which its user consents while one is in force."""
     ahead: Sequence[tuple[float, float, float]] | None = None
     """Notice, begin and watts of load targets, where the pass looks ahead to the next one."""
     ahead_slowed: bool = True
@@ -400,20 +401,24 @@ class Simulator:
         return net <= available and net + more <= available
 
     def all_options(self, entry: int) -> range:
-        """The window: where its end is for targets alone (``by_target``), as far as the user consents (rule 20)."""
-        last = self.reach(entry) if self.by_target else int(self.window[1][entry])
-        return range(int(self.window[0][entry]), last + 1)
+        """The window, and behind it what is for targets alone, as far as the user consents (rule 20)."""
+        return range(int(self.window[0][entry]), max(self.plain(entry), self.reach(entry)) + 1)
+
+    def plain(self, entry: int) -> int:
+        """The last option of the window outside of load targets."""
+        return int(self.window[2][entry])
 
     def options(self, entry: int) -> range:
         """The options at which an entry may start now (rules 13 and 20)."""
-        first, last = int(self.window[0][entry]), int(self.window[1][entry])
-        if self.by_target:
-            first = self.consented(entry) if self.in_target(self.now) else first
-            return range(first, first + 1)
+        first, last, consented = int(self.window[0][entry]), self.plain(entry), self.consented(entry)
+        if self.by_target and self.in_target(self.now) and consented > last:
+            return range(consented, consented + 1)
         if not self.looks_at_target():
             return range(first, last + 1)
+        if self.by_target:
+            consented = min(consented, last)  # the rest is for the time in which a target is in force
         alone = next((o for o in range(first, last + 1) if self.fits_cap_alone(entry, o)), last)
-        return range(first, max(alone, self.consented(entry)) + 1)
+        return range(first, max(alone, consented) + 1)
 
     def in_target(self, time: float) -> bool:
         """Whether a load target is in force at a time."""
@@ -484,12 +489,14 @@ class Simulator:
 
     def promised(self, entry: int) -> int:
         """The option that a reservation or a plan counts."""
-        first, last = int(self.window[0][entry]), int(self.window[1][entry])
+        first, last = int(self.window[0][entry]), self.plain(entry)
         if self.by_target:
-            return self.reach(entry)
-        reach = self.consented(entry)
-        if not self.looks_at_target() or reach >= last:
+            return max(last, self.reach(entry))
+        if not self.looks_at_target():
             return last
+        reach = self.consented(entry)
+        if reach >= last:
+            return reach
         fitting = (o for o in range(first, last) if o >= reach and self.fits_cap_alone(entry, o, idle=True))
         return next(fitting, last)
 
@@ -713,7 +720,7 @@ class Simulator:
                 base = nodes * self.idle_uw(p)  # others may be off, or down
             base = base if self.machine.cap_scope == "machine" else 0
             for option in self.all_options(entry):
-                slowed = self.by_target and option > self.window[0][entry]  # only during a target
+                slowed = option > self.plain(entry)  # only during a target
                 room = (highest_target if slowed else limit) - base
                 net = self.least_net(job, option)
                 most = self.maximum(job, p, net)

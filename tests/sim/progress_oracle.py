@@ -90,11 +90,13 @@ def fits(simulation: Simulation, entry: int, now: float) -> bool:
     nodes = int(s.jobs.nodes[job])
     if nodes > int(((partition == p) & (s.truth.unit_state == codes.UNIT_ON)).sum()):
         return False
-    first, last = int(view.entries.first[entry]), int(view.entries.last[entry])
+    first, last, plain = (int(side[entry]) for side in (view.entries.first, view.entries.last, view.entries.plain))
     signals, needs = s.world.signals, s.session.needs
-    if needs.by_target:
-        targets = signals.targets
-        first = last = last if ((targets.start_s <= now) & (now < targets.end_s)).any() else first
+    in_target = bool(((signals.targets.start_s <= now) & (now < signals.targets.end_s)).any())
+    if needs.by_target and in_target and last > plain:
+        first = last
+    elif not in_target:
+        last = plain
     at = np.array([now])
     limit = float(signals.limit().at(at)[0])
     if needs.ramped and view.now.ramp_uw_per_s:

@@ -174,6 +174,21 @@ def test_with_windows_by_load_target(seed: int) -> None:
 
 
 @given(SEEDS)
+def test_with_options_for_use_in_targets_behind_the_window(seed: int) -> None:
+    """Of every pass: in targets further options, as far as users consent, by choice always the last of them."""
+    world = targeted_world(seed, ramps=seed % 2 == 0)
+    rng = np.random.default_rng((seed, 3))
+    first, last = world.ready.options
+    ready = replace(world.ready, by_target=seed % 4 == 1, plain=rng.integers(first, last + 1).astype(np.int32))
+    ahead = seed % 3 if world.code != codes.CONSERVATIVE else 0
+    code = codes.SHORTEST if seed % 7 == 0 else world.code
+    if ready.by_target and code == codes.CONSERVATIVE:
+        code = codes.EASY
+    world = replace(world, ready=ready, looks_ahead=ahead, code=code)
+    expect_twins(world, random_script(seed, world, parking=seed % 2 == 0) if seed % 5 else None)
+
+
+@given(SEEDS)
 def test_no_job_is_slowed_for_a_target_beyond_the_consent_of_its_user(seed: int) -> None:
     """Starts and actions of every kind, of every pass, under targets."""
     world = targeted_world(seed, ramps=True)

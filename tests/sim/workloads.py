@@ -40,6 +40,19 @@ class Ready:
     asked: str = "once"
     machine_figures: bool = False
     by_target: bool = False
+    """Whether options behind the first are for load targets alone, in which jobs start at the last."""
+    plain: Any = None
+    """The last option of each entry outside of load targets; None: all but with ``by_target``."""
+
+    @property
+    def window_sides(self) -> tuple[Any, Any, Any]:
+        """First option, last one in load targets, and last one outside of them."""
+        first, last = self.options
+        plain = self.plain if self.plain is not None else first if self.by_target else last
+        return first, last, plain
+
+    def in_targets(self, entries: Entries, machine: Machine) -> Any:
+        return self.window_sides[1]
 
     def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         return self.prediction
@@ -50,7 +63,8 @@ class Ready:
     def window(
         self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
     ) -> tuple[Any, Any]:
-        return self.options
+        first, _, plain = self.window_sides
+        return first, plain
 
 
 @dataclass(frozen=True)
@@ -124,7 +138,7 @@ class World:
 
     def twin(self, reject: Any, **more: Any) -> Simulator:
         simulator = Simulator(
-            self.jobs, self.machine, self.ready.prediction, self.actual, self.ready.table, self.ready.options,
+            self.jobs, self.machine, self.ready.prediction, self.actual, self.ready.table, self.ready.window_sides,
             self.code, self.limit(), reject, self.depth, self.interval_s, self.events, at_completion=self.at_completion,
             phases_s=self.phases_s,
             **self.of_targets(),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, entry, inlined
 from wattqueue.kernels.chance import fits_watts
-from wattqueue.kernels.consent import first_option, last_option
+from wattqueue.kernels.consent import first_option, last_option, looks_at_target
 from wattqueue.kernels.domains import clear_list, list_changed, list_job
 from wattqueue.kernels.entries import (
     entry_partition,
@@ -58,7 +58,7 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
         return codes.REFUSED_BUSY
     ready_units(view, p, job)
     if option < first_option(view, index) or option > last_option(view, index):
-        return codes.REFUSED_CONSENT if view.now.by_target == 0 else codes.REFUSED_OPTION
+        return codes.REFUSED_CONSENT if view.now.by_target == 0 and looks_at_target(view) else codes.REFUSED_OPTION
     net = net_watt(view, job, option)
     if holds_starts(view) or (not fits_watts(view, net) and not fits_alone(view, p, job, net)):
         return codes.REFUSED_POWER

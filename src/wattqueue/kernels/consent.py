@@ -50,35 +50,42 @@ def consented_option(view: KernelView, entry: int) -> int:
 
 @inlined
 def first_option(view: KernelView, entry: int) -> int:
-    """Return the first option at which ``entry`` may start now: of its window, or during a target as it consents."""
+    """Return the first option at which ``entry`` may start now.
+
+    That of its window; with ``by_target`` during a target the last to which the consent reaches, where that is for use
+    in targets.
+    """
     if view.now.by_target != 0 and view.now.in_target != 0:
-        return consented_option(view, entry)
+        option = as_int64(consented_option(view, entry))
+        if option > view.entries.plain[entry]:
+            return int(option)
     return int(view.entries.first[entry])
 
 
 @inlined
 def last_option(view: KernelView, entry: int) -> int:
     """Return the last option at which ``entry`` may start now. Where units differ, they must have been chosen."""
-    if view.now.by_target != 0:
-        return first_option(view, entry)
     if looks_at_target(view):
         return last_beside_target(view, entry)
-    return int(view.entries.last[entry])
+    return int(max(as_int64(view.entries.plain[entry]), as_int64(first_option(view, entry))))
 
 
 @kernel
 def last_beside_target(view: KernelView, entry: int) -> int:
     """Return the last option at which ``entry`` may start while a target is looked at.
 
-    The first that fits the cap alone, or the last to which the consent reaches, if that is lower in frequency.
+    The first that fits the cap alone, or the last to which the consent reaches, if that is lower in frequency. With
+    ``by_target`` what is for use in targets waits for the begin of one.
     """
-    last, reach = as_int64(view.entries.last[entry]), as_int64(consented_option(view, entry))
+    last, reach = as_int64(view.entries.plain[entry]), as_int64(consented_option(view, entry))
+    if view.now.by_target != 0 and view.now.in_target == 0:
+        reach = min(reach, last)
     job = as_int64(view.entries.job[entry])
     free = available_alone(view)
     for option in range(as_int64(view.entries.first[entry]), last):
         if option >= reach and fits_cap_alone(view, net_watt(view, job, option), free):
             return int(option)
-    return int(last)
+    return int(max(last, reach))
 
 
 @kernel
@@ -101,22 +108,26 @@ def fits_cap_alone(view: KernelView, net: int, free: int) -> bool:
 
 @inlined
 def promised_option(view: KernelView, entry: int) -> int:
-    """Return the option that a reservation or a plan counts for ``entry``: the last of its window.
+    """Return the option that a reservation or a plan counts for ``entry``: the last at which it may start outside of
+    targets; with ``by_target`` the last of its window.
 
-    While a target is looked at, the first that fits the cap alone when nothing runs, if the consent reaches no
-    further: whenever that fits the limit in force, the entry may start at it.
+    While a target is looked at, the last to which the consent reaches, or if that is less than all outside of targets,
+    the first that fits the cap alone when nothing runs: whenever that fits the limit in force, the entry may start at
+    it.
     """
-    last = as_int64(view.entries.last[entry])
-    if not looks_at_target(view) or view.now.by_target != 0:
-        return int(last)
+    if view.now.by_target != 0:
+        return int(view.entries.last[entry])
+    plain = as_int64(view.entries.plain[entry])
+    if not looks_at_target(view):
+        return int(plain)
     reach = as_int64(consented_option(view, entry))
-    return int(last) if reach >= last else idle_option(view, entry, reach)
+    return int(reach) if reach >= plain else idle_option(view, entry, reach)
 
 
 @kernel
 def idle_option(view: KernelView, entry: int, reach: int) -> int:
     """Return the option of ``entry`` on a machine where nothing runs; ``reach`` is the last one consented to."""
-    first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry])
+    first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.plain[entry])
     free = available_alone(view) + view.now.ledger_uw
     for option in range(first, last):
         if option >= reach and worst_net(view, entry, as_int64(option)) <= free:

@@ -85,7 +85,7 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     need, bare, _ = least_alone(view, steps.least, job, False)
     if need <= room:
         return 0
-    if view.now.by_target != 0:
+    if steps.highest_target_uw[row] >= 0:
         slowed, _, _ = least_alone(view, steps.least, job, True)
         if slowed <= as_int64(steps.highest_target_uw[row]) - base:
             return 0
@@ -98,7 +98,7 @@ def least_alone(view: KernelView, least: Array, job: int, in_target: bool) -> tu
 
     On the best units: at their stated maximum or with the least margin, whichever is less; predicted, without a margin;
     and the margin at the option that needs least with it. ``least`` (4,): see ``AnnouncedSteps.least``. A job without
-    an entry needs ``NO_CAP``. With ``by_target`` the options behind the first one count only where ``in_target``.
+    an entry needs ``NO_CAP``. Options for use in load targets count only where ``in_target``.
     """
     need, bare, with_margin, margin = codes.NO_CAP, codes.NO_CAP, codes.NO_CAP, 0
     for p in range(len(view.units.free)):
@@ -108,10 +108,8 @@ def least_alone(view: KernelView, least: Array, job: int, in_target: bool) -> tu
         own = 0
         if least[BASE_UW] < 0:  # the nodes of others may be off
             own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p]) * view.now.scope_machine
-        first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry])
-        if view.now.by_target != 0 and not in_target:
-            last = first
-        for option in range(first, last + 1):
+        last = as_int64(view.entries.last[entry] if in_target else view.entries.plain[entry])
+        for option in range(as_int64(view.entries.first[entry]), last + 1):
             net = as_int64(least_net(view, p, job, option))
             kept = net_with_margin(least, net)
             bare = min(bare, own + net)

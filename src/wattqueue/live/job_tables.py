@@ -24,8 +24,7 @@ from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import SITE_PRIORITY, Entries, Frequency, Prediction
-from wattqueue.policy.build import Window
-from wattqueue.policy.consent_windows import consented_windows
+from wattqueue.policy.consent_windows import Window, consented_windows
 from wattqueue.policy.decide import RunningJobs
 
 SitePriority = Mapping[JobKey, Mapping[str, float]]
@@ -42,7 +41,7 @@ class PendingJobs(NamedTuple):
     """Rows of ``prediction`` for ``jobs``."""
     entries: Entries
     window: Window
-    """First and last option of each entry."""
+    """Options of each entry."""
     rank: Floats | None
     """Rank of each unit for each application of ``jobs``; None where the policy has none."""
     planned_s: Floats | None
@@ -57,7 +56,7 @@ class PendingJobs(NamedTuple):
         return PendingJobs(
             self.slots[kept], self.jobs.take(kept), replace(self.prediction, row=row), row,
             Entries(number[job[entry]].astype(np.int32), partition[entry], priority[entry]),
-            (self.window[0][entry], self.window[1][entry]), self.rank,
+            self.window.take(entry), self.rank,
             None if self.planned_s is None else self.planned_s[kept],
         )  # fmt: skip
 
@@ -133,8 +132,6 @@ def with_running(
     slots: Slots,
     known: np.ndarray,
     asked: tuple[KnownJobs, Entries, Window, Prediction, Machine, Signals],
-    *,
-    by_target: bool,
 ) -> tuple[Entries, Window]:
     """Return entries and windows with those of running jobs behind them, so that controls may ask for them.
 
@@ -147,14 +144,11 @@ def with_running(
         return entries, window
     rows = np.arange(len(table) - len(slots), len(table), dtype=np.int32)
     more = Entries(rows, jobs.part[slots], np.zeros(len(rows)))
-    first, last = consented_windows(part, table, more, prediction, machine, signals, by_target=by_target)
+    first, last, _ = consented_windows(part, table, more, prediction, machine, signals)
     option = jobs.option[slots]
-    first, last = np.where(known, first, option), np.where(known, last, option)
+    first, last = (np.where(known, side, option).astype(np.int32) for side in (first, last))
     columns = (np.concatenate(pair) for pair in zip(_columns(entries), _columns(more), strict=True))
-    return Entries(*columns), (
-        np.concatenate((window[0], first)).astype(np.int32),
-        np.concatenate((window[1], last)).astype(np.int32),
-    )
+    return Entries(*columns), window.with_more(first, last)
 
 
 def _columns(entries: Entries) -> tuple[np.ndarray, ...]:
@@ -163,11 +157,11 @@ def _columns(entries: Entries) -> tuple[np.ndarray, ...]:
 
 def offered(entries: Entries, window: Window, prediction: Prediction) -> tuple[Entries, Window]:
     """Leave out entries whose watts are infinite: the estimator does not offer these options."""
-    first, last = (np.asarray(side) for side in window)
-    keep = np.isfinite(prediction.watts(entries.job, first)) & np.isfinite(prediction.watts(entries.job, last))
+    keep = np.isfinite(prediction.watts(entries.job, window.first))
+    keep &= np.isfinite(prediction.watts(entries.job, window.last))
     if keep.all():
-        return entries, (first, last)
-    return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep]), (first[keep], last[keep])
+        return entries, window
+    return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep]), window.take(keep)
 
 
 def with_priorities(jobs: KnownJobs, keys: Sequence[JobKey], priority: SitePriority, layout: Layout) -> KnownJobs:

@@ -41,6 +41,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
+from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
 from wattqueue.policy.registry import Policy
 
@@ -65,8 +66,8 @@ def run_small_pass() -> int:
     )
     snapshot = PolicySnapshot(
         0.0, jobs, machine, Prediction(np.full((1, 1), 300.0), np.ones((1, 1)), np.zeros(2, np.int32)),
-        Entries(first, first, np.zeros(1)), (first, first), PassSettings(codes.EASY, 0, machine.cap_scope), running,
-        cap_w=700.0,
+        Entries(first, first, np.zeros(1)), Window(first, first), PassSettings(codes.EASY, 0, machine.cap_scope),
+        running, cap_w=700.0,
     )  # fmt: skip
     return len(decide(snapshot))
 

@@ -286,6 +286,16 @@ class Frequency(Protocol):
     """Decide at which frequencies an entry may run.
 
     One that never leaves a partition's highest frequency states ``highest_only``: nothing needs to set frequencies.
+
+    One that adds lower options for use in load targets has a method ``in_targets(entries, machine)``, which returns the
+    last one of each entry, shape (m,); the driver lets them end where the consent of the job's user does (rule 20 of
+    docs/semantics.md). With ``by_target`` a job starts there while a target is in force, otherwise at the highest
+    frequency that fits.
+
+    In a list of parts each part after the first narrows the window of those before it, and one with ``in_targets``
+    adds to it. One that may be left without an option, and then takes the nearest one, has a method
+    ``without_options`` with the arguments of ``window``, which says of which entries, shape (m,): a run counts these
+    jobs, and is refused where it is all of them.
     """
 
     def window(
@@ -297,6 +307,17 @@ class Frequency(Protocol):
         that are announced for later. Options count from the highest frequency down; the pass takes the first one in the
         window that fits the cap. Equal numbers fix the frequency. Both belong to the entry's partition.
         """
+        ...
+
+
+@runtime_checkable
+class WithoutOptions(Protocol):
+    """A frequency part that may be left without an option of an entry, and then takes the nearest one."""
+
+    def without_options(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> NDArray[np.bool_]:
+        """Return which entries have none. Shape (m,)."""
         ...
 
 

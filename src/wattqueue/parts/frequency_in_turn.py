@@ -1,4 +1,4 @@
-"""Several frequency parts in turn: each one after the first narrows the windows of those before it."""
+"""Several frequency parts in turn: each one after the first maps the windows of those before it to other windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
-from wattqueue.parts.contracts import Entries, Frequency, Ints, Prediction
+from wattqueue.parts.contracts import Entries, Frequency, Ints, Prediction, WithoutOptions
+from wattqueue.parts.frequency.consent import Consent_
 from wattqueue.parts.oracles import is_oracle
 
 
@@ -28,12 +29,13 @@ class FrequencyInTurn:
     """The window that the first part gives, narrowed by each later one to what the two have in common.
 
     Where they have nothing in common, the entry keeps the one option of the window before that is nearest to the later
-    part's.
+    part's. One that adds options for load targets (``consent``) narrows nothing: its options come behind the window.
     """
 
-    def __init__(self, parts: Sequence[Frequency], *, highest_only: bool = False) -> None:
-        """Take the parts in turn. ``highest_only``: all of them state that."""
-        self.parts, self.highest_only = tuple(parts), highest_only
+    def __init__(self, parts: Sequence[Frequency], *, adds: Consent_ | None = None, highest_only: bool = False) -> None:
+        """Take the parts in turn. ``adds``: the one of them for load targets; ``highest_only``: all state that."""
+        self.parts, self.adds, self.highest_only = tuple(parts), adds, highest_only
+        self.by_target = adds is not None and adds.by_target
 
     @property
     def knows_future(self) -> bool:
@@ -53,8 +55,25 @@ class FrequencyInTurn:
         told = jobs, entries, prediction, machine, signals
         first, last = (np.asarray(side, np.int32) for side in self.parts[0].window(*told))
         empty = np.zeros(len(first), np.bool_)
-        for part in self.parts[1:]:
+        for part in (part for part in self.parts[1:] if part is not self.adds):
             own_first, own_last = (np.asarray(side, np.int32) for side in part.window(*told))
             empty |= (own_first > last) | (own_last < first)
             first, last = np.clip(own_first, first, last), np.clip(own_last, first, last)
         return Narrowed(first, last, empty)
+
+    def without_options(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> NDArray[np.bool_]:
+        """Return which entries were left without an option, by one of the parts or between two. Shape (m,)."""
+        told = jobs, entries, prediction, machine, signals
+        found = self.narrowed(*told).empty
+        for part in self.parts:
+            if isinstance(part, WithoutOptions):
+                found |= part.without_options(*told)
+        return found
+
+    def in_targets(self, entries: Entries, machine: Machine) -> Ints:
+        """Return the last option of each entry for use in load targets, its first for none. Shape (m,)."""
+        if self.adds is None:
+            return np.asarray(machine.option_start[entries.partition], np.int32)
+        return self.adds.in_targets(entries, machine)

@@ -32,9 +32,8 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
-from wattqueue.policy.consent_windows import reach_of
+from wattqueue.policy.consent_windows import Window, reach_of
 
-Window = tuple[NDArray[Any], NDArray[Any]]
 INTERVALS_A_JOB = 8
 """Room for intervals of units in a new view. Rows that are never written take no memory; to lengthen a log does."""
 
@@ -52,7 +51,7 @@ class PassSettings:
     chance: tuple[float, float, float] | None = None
     """``terms`` of a ledger whose margin follows from what runs (``Chance.terms``)."""
     by_target: bool = False
-    """Whether a job starts at the last option of its window while a load target is in force, else at the first."""
+    """Whether a job starts at the last option to which it consents while a load target is in force (rule 20)."""
     correction: int = codes.PLAN_IS_LIMIT
     """What becomes of planned times that are wrong (``kernels/codes.py``); PLAN_IS_LIMIT where none is predicted."""
     looks_ahead: int = 0
@@ -127,18 +126,19 @@ def queue_entries(jobs: KnownJobs, entries: Entries, window: Window, machine: Ma
     pick: Any = slice(None) if by_partition is None else by_partition
     part = entries.partition[pick]
     start = np.searchsorted(part, np.arange(partitions + 1)).astype(np.int64)
-    first = kernel_array(window[0][pick], np.int16)
-    last = first if window[1] is window[0] else kernel_array(window[1][pick], np.int16)
+    first = kernel_array(window.first[pick], np.int16)
+    last = first if window.last is window.first else kernel_array(window.last[pick], np.int16)
+    plain = last if window.plain is None else kernel_array(window.plain[pick], np.int16)
     if m == n and partitions == 1 and order is None and np.array_equal(entries.job, rank):
         # Entry k is job k, and stands at place k: one array says so three times, as kernels only read it.
-        return state.EntryTable(rank, first, last, rank, rank.reshape(n, 1), start)
+        return state.EntryTable(rank, first, last, plain, rank, rank.reshape(n, 1), start)
     job = kernel_array(entries.job[pick], np.int32)
     of_job = np.full((n, partitions), -1, np.int32)
     of_job[job, part] = np.arange(m, dtype=np.int32)
     if int((of_job >= 0).sum()) != m:
         # Only one of two could ever be queued, and started.
         raise PolicyError("an order has two entries for one job in one partition", where="entries")
-    return state.EntryTable(job, first, last, kernel_array(rank[pick], np.int32), of_job, start)
+    return state.EntryTable(job, first, last, plain, kernel_array(rank[pick], np.int32), of_job, start)
 
 
 def queue_order(submit_s: NDArray[Any], entries: Entries) -> NDArray[np.int64] | None:
@@ -320,7 +320,7 @@ def check_tables(jobs: KnownJobs, machine: Machine, prediction: Prediction) -> N
 
 def check_entries(jobs: KnownJobs, machine: Machine, entries: Entries, window: Window) -> None:
     """Raise PolicyError for entries of jobs or partitions that do not exist, and windows outside their partition."""
-    first, last = window
+    first, last = window.first, window.last
     if not len(entries.job) == len(entries.partition) == len(entries.priority) == len(first) == len(last):
         raise PolicyError("entries and frequency window differ in length")
     for name, column, end in (

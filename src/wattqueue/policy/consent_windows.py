@@ -6,29 +6,50 @@ target is known. ``reach_of``: how far the compiled pass may go in a window (``k
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.errors import PolicyError
 from wattqueue.kernels import state
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Floats, Frequency, Ints, Prediction
+from wattqueue.policy.interfaces import method_of
 
 SLACK = 1e-9
 """Relative slack of comparisons of run times: rounding."""
-Window = tuple[NDArray[np.integer], NDArray[np.integer]]
+
+
+class Window(NamedTuple):
+    """The options at which each entry may start, numbered from the highest frequency down. Shapes (m,)."""
+
+    first: NDArray[Any]
+    last: NDArray[Any]
+    """The last one, with those for use in load targets."""
+    plain: NDArray[Any] | None = None
+    """The last one outside of load targets; None: ``last``."""
+
+    def take(self, kept: NDArray[Any]) -> Window:
+        """Return the windows of some entries."""
+        return Window(self.first[kept], self.last[kept], None if self.plain is None else self.plain[kept])
+
+    def with_more(self, first: NDArray[Any], last: NDArray[Any]) -> Window:
+        """Return these windows with those of further entries behind them, none of which has options for targets."""
+        plain = None if self.plain is None else np.concatenate((self.plain, last))
+        return Window(np.concatenate((self.first, first)), np.concatenate((self.last, last)), plain)
 
 
 def consented_windows(
-    part: Frequency, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals,
-    *, by_target: bool = False,
-) -> Window:  # fmt: skip
+    part: Frequency, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+) -> Window:
     """Return the windows of a frequency part, as far as users consent to what it does for load targets. Shapes (m,).
 
     A job whose user does not consent to the first option of its window (flag, ``greatest_slowdown``, and
-    ``latest_end_s`` if it started at its submission) has the window that the part gives without targets. ``by_target``:
-    the windows' last options are for targets alone, so that each ends where the consent does.
+    ``latest_end_s`` if it started at its submission) has the window that the part gives without targets. Options that
+    the part adds for use in targets (``in_targets``) end where the consent does.
     """
     first, last = (np.asarray(side) for side in part.window(jobs, entries, prediction, machine, signals))
     if len(signals.targets):
@@ -38,9 +59,31 @@ def consented_windows(
         if moved.any():
             moved &= ~_agreed(jobs, entries, prediction, machine, first)
             first, last = np.where(moved, plain_first, first), np.where(moved, plain_last, last)
-    if by_target:
-        last = np.minimum(last, reach(jobs, machine, prediction, entries.job, first, last))
-    return first, last
+    in_targets = method_of(part, "in_targets")
+    if in_targets is None:
+        return Window(first, last)
+    lowest = np.maximum(last, in_targets(entries, machine))
+    return Window(first, np.maximum(last, reach(jobs, machine, prediction, entries.job, first, lowest)), last)
+
+
+def jobs_without_options(
+    part: Frequency, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+) -> int:
+    """Return for how many jobs a frequency part has no option somewhere, so that they keep the nearest one.
+
+    Raises: PolicyError where it is all jobs, everywhere: then the row or its columns are wrong.
+    """
+    asked = method_of(part, "without_options")
+    if asked is None or not len(entries.job):
+        return 0
+    empty = np.asarray(asked(jobs, entries, prediction, machine, signals), np.bool_)
+    if empty.all():
+        raise PolicyError(
+            "frequency: no job has an option that all of its parts and its window allow",
+            where=machine.name,
+            hint="compare the row, and the columns frequency_min_hz and frequency_max_hz, with the machine's clocks",
+        )
+    return len(np.unique(entries.job[empty]))
 
 
 def _agreed(
@@ -81,7 +124,10 @@ def reach(
     first: NDArray[np.integer],
     last: NDArray[np.integer],
 ) -> NDArray[np.integer]:
-    """Return the last option of each window to which the consent reaches; its first where there is none. Shape (m,)."""
+    """Return the last option of each window to which the consent reaches; its first where there is none. Shape (m,).
+
+    It ends before an option that the estimator does not offer (watts of inf).
+    """
     consent = jobs.consent
     if consent is None or not consent.given.any():
         return first
@@ -91,6 +137,7 @@ def reach(
     for step in range(1, int((last - first).max(initial=0)) + 1):
         option = np.minimum(first + step, last)
         on = on & (first + step <= last) & (prediction.factors(job, option) / full <= most)
+        on &= ~np.isinf(prediction.watts(job, option))
         found = np.where(on, option, found)
     return found
 

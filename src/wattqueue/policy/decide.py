@@ -26,8 +26,9 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import NO_SIGNALS, Signals, next_target
 from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Entries, Prediction, Start
-from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
+from wattqueue.policy.build import PassSettings, build_view, rows_for
 from wattqueue.policy.by_unit import factors_of, rank_of
+from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.state_view import own_kernel
 from wattqueue.policy.view import View
@@ -78,7 +79,7 @@ class PolicySnapshot:
     entries: Entries
     """Entries of the waiting jobs; where a control asks for the windows of running ones, theirs, too."""
     window: Window
-    """First and last option of each entry."""
+    """Options of each entry."""
     settings: PassSettings
     """The compiled pass and its knobs."""
     running: RunningJobs
@@ -200,7 +201,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     partition = (np.searchsorted(kernel.entries.start, queue, side="right") - 1).astype(np.int32)
     order = -np.arange(len(queue), dtype=np.float64) if priority is None else np.asarray(priority, np.float64)
     small_running = np.searchsorted(rows, running).astype(np.int32)
-    entries, window = Entries(small, partition, order), (kernel.entries.first[queue], kernel.entries.last[queue])
+    entries, window = Entries(small, partition, order), window_of(kernel, queue)
     if settings.looks_ahead:
         entries, window = _with_windows(view, entries, window, small_running)
     seconds = kernel.planned.seconds[rows]
@@ -233,6 +234,12 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     return snapshot, rows.astype(np.int32)
 
 
+def window_of(kernel: state.KernelView, entry: Ints) -> Window:
+    """Return the windows of some entries of a view."""
+    table = kernel.entries
+    return Window(table.first[entry], table.last[entry], None if table.plain is table.last else table.plain[entry])
+
+
 def _with_windows(view: View, entries: Entries, window: Window, rows: Ints) -> tuple[Entries, Window]:
     """Return entries and windows with those of running jobs behind them, each where it runs.
 
@@ -246,7 +253,7 @@ def _with_windows(view: View, entries: Entries, window: Window, rows: Ints) -> t
         np.concatenate((entries.partition, partition)),
         np.concatenate((entries.priority, np.zeros(len(rows)))),
     )
-    return more, (np.concatenate((window[0], first)), np.concatenate((window[1], last)))
+    return more, window.with_more(first, last)
 
 
 def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJobs:

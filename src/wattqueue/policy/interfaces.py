@@ -15,7 +15,7 @@ METHODS = {
     "estimator": ("predict", "predict_rows", "learn", "remember", "predict_quantiles"),
     "runtime": ("seconds", "seconds_of", "learn_runs", "remember_runs"),
     "order": ("entries", "rerank"),
-    "frequency": ("window",),
+    "frequency": ("window", "in_targets", "without_options"),
     "placement": ("rank",),
     "backfill": ("schedule",),
     "ledger": ("margin_w",),

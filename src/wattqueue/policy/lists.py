@@ -11,14 +11,23 @@ from typing import Any
 
 from wattqueue.errors import PolicyError
 from wattqueue.parts.frequency_in_turn import FrequencyInTurn
-from wattqueue.policy.interfaces import stated
+from wattqueue.policy.interfaces import method_of, stated
 
 Parts = tuple[Any, ...]
 
 
 def _frequency(parts: Parts) -> FrequencyInTurn:
-    """Return frequency parts in turn."""
-    return FrequencyInTurn(parts, highest_only=all(stated(part, "highest_only", False) for part in parts))
+    """Return frequency parts in turn.
+
+    Raises: PolicyError for two that add options for load targets, and for one that has no window before it.
+    """
+    adding = [part for part in parts if method_of(part, "in_targets") is not None]
+    if len(adding) > 1:
+        raise PolicyError(f"{len(adding)} parts add options for load targets", hint="leave all but one out")
+    if adding and adding[0] is parts[0]:
+        raise PolicyError("the first part of the list has no window to add options to", hint="list it behind another")
+    highest = all(stated(part, "highest_only", False) for part in parts)
+    return FrequencyInTurn(parts, adds=adding[0] if adding else None, highest_only=highest)
 
 
 TOGETHER: Mapping[str, Callable[[Parts], Any]] = {"frequency": _frequency}

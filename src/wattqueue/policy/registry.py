@@ -75,7 +75,7 @@ def part_class(axis: str, name: str) -> type[Any]:
 
 def part_name(found: type[Any]) -> str:
     """Return the key that a class would have as a part of ours: ``app-check`` for ``AppCheck``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", found.__name__).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", found.__name__).lower().rstrip("_")
 
 
 def _main_class(module: ModuleType, stem: str, name: str) -> type[Any]:

@@ -45,10 +45,10 @@ from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import NO_POWER, ActionLimits
-from wattqueue.policy.build import Window, build_view, check_entries, check_prediction
+from wattqueue.policy.build import build_view, check_entries, check_prediction
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
-from wattqueue.policy.consent_windows import consented_windows
+from wattqueue.policy.consent_windows import Window, consented_windows, jobs_without_options
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
@@ -68,6 +68,8 @@ _EVENTS_A_STEP = 400_000
 
 NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximum counted)"
 """Key of the note of a run that counts them, as it is printed."""
+NO_OPTION = "jobs that kept the nearest frequency, because their window or the policy's parts left none"
+"""Key of the note that counts them."""
 WORST_UNITS_EXCEED_CAP = "jobs that were promised no start, because their worst units exceed the cap"
 """Key of the note that counts them (rule 12 of docs/semantics.md)."""
 BROKEN_PROMISES = "jobs that started later than their first reservation promised"
@@ -215,7 +217,8 @@ class Simulation:
             check_prediction(known, machine, prediction)
         entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
         told = jobs_for(policy.frequency, jobs), entries, prediction, machine, signals
-        window = consented_windows(policy.frequency, *told, by_target=needs.by_target)
+        window = consented_windows(policy.frequency, *told)
+        self.without_options = jobs_without_options(policy.frequency, *told)
         check_entries(known, machine, entries, window)
         if actual is not None:
             check_prediction(known, machine, actual)
@@ -399,6 +402,7 @@ class Simulation:
         beyond = int(self.view.by_unit.beyond.sum())
         schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
         counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
+        counts[NO_OPTION] = self.without_options
         counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
         if self.parts.step.now.refused:
             self.session.refused[NO_POWER] += int(self.parts.step.now.refused)
@@ -430,12 +434,11 @@ def drop_unoffered(entries: Entries, window: Window, prediction: Prediction) -> 
     """
     if not np.isinf(prediction.power_w).any():
         return entries, window
-    first, last = (np.asarray(side) for side in window)
-    keep = np.ones(len(first), np.bool_)
-    for option in options_of(first, last):
+    keep = np.ones(len(window.first), np.bool_)
+    for option in options_of(window.first, window.last):
         keep &= ~np.isinf(prediction.watts(entries.job, option))
     kept = Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
-    return kept, (first[keep], last[keep])
+    return kept, window.take(keep)
 
 
 def options_of(first: Ints, last: Ints) -> Iterator[Ints]:
@@ -453,8 +456,7 @@ def drop_too_wide(entries: Entries, window: Window, jobs: Jobs, machine: Machine
     fits = jobs.nodes[entries.job] <= units[entries.partition]
     if fits.all():
         return entries, window
-    first, last = (np.asarray(side) for side in window)
-    return Entries(entries.job[fits], entries.partition[fits], entries.priority[fits]), (first[fits], last[fits])
+    return Entries(entries.job[fits], entries.partition[fits], entries.priority[fits]), window.take(fits)
 
 
 def require_known_watts(entries: Entries, window: Window, prediction: Prediction, machine: Machine) -> None:
@@ -462,7 +464,7 @@ def require_known_watts(entries: Entries, window: Window, prediction: Prediction
     if not np.isnan(prediction.power_w).any():
         return
     unknown = np.zeros(len(entries.job), np.bool_)
-    for option in options_of(np.asarray(window[0]), np.asarray(window[1])):
+    for option in options_of(window.first, window.last):
         unknown |= np.isnan(prediction.watts(entries.job, option))
     if unknown.any():
         partition = machine.partitions[int(entries.partition[np.argmax(unknown)])].name

@@ -45,7 +45,9 @@ class EntryTable(NamedTuple):
     first: Array
     """(m,) int16 first option of the window, the highest frequency."""
     last: Array
-    """(m,) int16 last option of the window, included."""
+    """(m,) int16 last option of the window, included, with those for use in load targets."""
+    plain: Array
+    """(m,) int16 last option outside of load targets; ``last`` where none is for their use alone."""
     rank: Array
     """(m,) int32 place in the one queue order over all partitions."""
     of_job: Array

@@ -47,6 +47,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import NO_SIGNALS, Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
+from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs
 from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
 from wattqueue.policy.registry import Policy
@@ -249,7 +250,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "time_factor": view.prediction.time_factor[used].tolist(),
         "row": None if small is None else small.tolist(),
         "entries": plain(view.entries),
-        "window": [np.asarray(side).tolist() for side in view.window],
+        "window": [np.asarray(side).tolist() for side in view.window if side is not None],
         "settings": list(astuple(settings)),
         "running": plain(view.running),
         "cap_w": "inf" if math.isinf(view.cap_w) else view.cap_w,
@@ -281,6 +282,10 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         observed=Observed(np.array(jobs["start_s"], np.float64), unknown, unknown, unknown), **labels,
     )  # fmt: skip
     code, depth, scope, chance, *more = data["settings"]  # the last ones have defaults: old recordings lack them
+    settings = PassSettings(code, depth, scope, None if chance is None else tuple(chance), *more)
+    first, last, *plain = (np.array(side, np.int32) for side in data["window"])
+    if settings.by_target and not plain:  # so old recordings have it: options behind the first were for targets
+        plain = [first]
     return PolicySnapshot(
         now_s,
         table,
@@ -292,8 +297,8 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
             unit_factor=by_unit(data.get("unit_factor"), machine),
         ),
         made(Entries, data["entries"]),
-        tuple(np.array(side, np.int32) for side in data["window"]),  # type: ignore[arg-type]
-        PassSettings(code, depth, scope, None if chance is None else tuple(chance), *more),
+        Window(first, last, *plain),
+        settings,
         made(RunningJobs, data["running"]),
         math.inf if data["cap_w"] == "inf" else float(data["cap_w"]),
         float(data["margin_w"]),

@@ -86,8 +86,7 @@ def _view(now: RoundState, pending: PendingJobs) -> PolicySnapshot:
     if planner.asks_running and (settings.by_target or settings.looks_ahead or len(signals.targets)):
         known = np.array([planner.predictor.of(row.key) is not None for row in jobs.row[slots]], np.bool_)
         asked = table, entries, window, prediction, planner.layout.machine, signals
-        part, by_target = planner.policy.frequency, settings.by_target
-        entries, window = with_running(part, jobs, slots, known, asked, by_target=by_target)
+        entries, window = with_running(planner.policy.frequency, jobs, slots, known, asked)
     return PolicySnapshot(
         now.now_s, table, planner.layout.machine, prediction, entries, window, settings,
         running_jobs(jobs, slots, len(pending.jobs)), now.cap_w, float(now.elsewhere_w), now.base_uw, _unusable(now),
@@ -148,7 +147,7 @@ def _pending(now: RoundState, slots: Slots, *, telemetry_ok: bool) -> PendingJob
         keep = (jobs.allowed[slots][entries.job] >> entries.partition) & 1 == 1
         entries = Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
     told = table, entries, prediction, machine, planner.announced.whole(planner.left)
-    window = consented_windows(policy.frequency, *told, by_target=planner.settings.by_target)
+    window = consented_windows(policy.frequency, *told)
     row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
     entries, window = offered(entries, window, prediction)
     planned_s = predictor.planned_s(keys, table.walltime_s)

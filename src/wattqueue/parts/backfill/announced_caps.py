@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class AnnouncedCaps:
     Reference: paper 3, section 4.1, and rule 13 of docs/semantics.md; the text says that a cap may be set for a future
     window and that users decide (section 2), not how jobs are planned for it: assumed.
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("announcements",)
 
     def __init__(self, *, overtake: bool = False) -> None:
         if not isinstance(overtake, bool):

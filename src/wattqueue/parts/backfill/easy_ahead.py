@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
@@ -22,6 +23,7 @@ class EasyAhead(Easy):
     Reference: rule 13 of docs/semantics.md; WattQueue's own, after the announced caps of paper 3 (section 4.1).
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("targets",)
     slowed: bool = True
     """Whether jobs count at the last option of their windows when the target begins: to be used with a control that
     slows them then (``slow-consenting``). Otherwise they count as they run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class IdleOff:
     and when they return is not in the text: assumed.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit", "switch-off")
     period_s: float = 0.0
     events: frozenset[str] = frozenset({"arrival", "completion", "signal", "node"})
     switches_off: bool = True

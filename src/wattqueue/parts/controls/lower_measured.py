@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ class LowerMeasured:
     Reference: WattQueue's own (rule 16 of docs/semantics.md).
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit",)
     events: frozenset[str] = frozenset({"signal", "completion"})
     acts_by_power: bool = True
     reads_sensors: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ class ParkConsenting:
     Reference: WattQueue's own; paper 5 (section 4.1) leaves the choice of the jobs to later work.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("targets", "consent")
     period_s: float = 0.0
     events: frozenset[str] = frozenset({"signal", "completion", "consent", "parked"})
     parks: bool = True

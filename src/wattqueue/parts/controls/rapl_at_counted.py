@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class RaplAtCounted:
     Reference: paper 2 has no such limit: its budget is kept by predictions alone.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit",)
     sets_limits: bool = True
     period_s: float = 0.0
     events: frozenset[str] = frozenset({"start", "completion", "node"})

@@ -23,7 +23,7 @@ What nobody takes is not lost: the reserve is the budget less the sum of the cap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -240,6 +240,7 @@ class RaplRedistribution:
     Reference: paper 3, section 4.4.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit", "domains")
     events: frozenset[str] = frozenset()
     """None: woken by its period only."""
     sets_limits: bool = True

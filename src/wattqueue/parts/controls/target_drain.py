@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ class TargetDrain:
     Reference: paper 5, section 2.1 ("node stop"). Which nodes and how many is not in the text: assumed.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("targets", "switch-off")
     period_s: float = 0.0
     events: frozenset[str] = frozenset({"signal"})
 

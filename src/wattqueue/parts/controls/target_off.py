@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class TargetOff(IdleOff):
     return is not in the text: assumed.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("targets", "switch-off")
     events: frozenset[str] = frozenset({"arrival", "completion", "signal", "node", "start"})
     switches_off: bool = False
 

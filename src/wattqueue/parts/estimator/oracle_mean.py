@@ -5,6 +5,8 @@ No real scheduler has this figure at submission; it shows what a perfect predict
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.model.known_jobs import KnownJobs
@@ -21,6 +23,8 @@ class OracleMean:
 
     asked: Asked = "once"
     machine_figures: bool = False
+    exact: ClassVar[bool] = True
+    """Whether it predicts what will be measured of a trace, so that a ledger has nothing to correct."""
     knows_future: bool = True
     """Declares that the prediction reads the future (``jobs.truth``): checks for leaks are skipped, outputs say so."""
 

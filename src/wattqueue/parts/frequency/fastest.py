@@ -5,6 +5,8 @@ That is not always the highest: memory-bound applications can peak below it (STR
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
@@ -17,6 +19,8 @@ class Fastest:
 
     Reference: paper 1, section 5 (Min_runtime).
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("clocks",)
 
     def window(
         self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals

@@ -6,7 +6,10 @@ columns of the job table, or for all other jobs by the policy.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.model.known_jobs import KnownJobs
@@ -32,6 +35,8 @@ class FrequencyWindow:
     Reference: paper 3, section 4.1.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("clocks", "windows")
+
     def __init__(self, *, lowest_hz: float | None = None, highest_hz: float = float("inf")) -> None:
         if lowest_hz is not None and not 0.0 <= lowest_hz <= highest_hz:
             raise PolicyError(f"a window of {lowest_hz:g} to {highest_hz:g} Hz", where="frequency-window")
@@ -41,7 +46,7 @@ class FrequencyWindow:
         self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
     ) -> tuple[Ints, Ints]:
         """Return the first and last option of each entry. Shapes (m,)."""
-        low, high = (each[entries.job] for each in self._windows(jobs))
+        low, high = self._windows_of(jobs, entries)
         start, end = machine.option_start[:-1], machine.option_start[1:] - 1
         first, last = (side[entries.partition].copy() for side in (start, end))
         for p, part in enumerate(machine.partitions):
@@ -55,6 +60,24 @@ class FrequencyWindow:
             first[of] = start[p] + np.minimum(len(rising) - below, len(rising) - 1)
             last[of] = start[p] + np.maximum(len(rising) - 1 - at_least, 0)
         return first, np.maximum(first, last)
+
+    def without_options(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> NDArray[np.bool_]:
+        """Return which entries have a window that holds no frequency of their partition. Shape (m,)."""
+        low, high = self._windows_of(jobs, entries)
+        holds = np.isinf(low)  # no window
+        for p, part in enumerate(machine.partitions):
+            of = entries.partition == p
+            clocks = np.array(part.frequencies_hz)
+            inside = (clocks >= low[of, np.newaxis]) & (clocks <= high[of, np.newaxis])
+            holds[of] |= inside.any(1) | (len(clocks) == 0)
+        return ~holds
+
+    def _windows_of(self, jobs: KnownJobs, entries: Entries) -> tuple[Floats, Floats]:
+        """Return the lowest and highest frequency of each entry. Shapes (m,). Raises: InputError."""
+        low, high = self._windows(jobs)
+        return low[entries.job], high[entries.job]
 
     def _windows(self, jobs: KnownJobs) -> tuple[Floats, Floats]:
         """Return the lowest and highest frequency of each job. Shapes (n,). Raises: InputError."""

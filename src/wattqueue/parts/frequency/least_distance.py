@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
@@ -19,6 +21,8 @@ class LeastDistance:
     Raises: PolicyError for a weight that is not positive, or an unknown reading.
     Reference: paper 1, eq. 4.
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("clocks",)
 
     def __init__(self, *, t_weight: float = 1.0, reading: str = "text") -> None:
         check(t_weight, reading)

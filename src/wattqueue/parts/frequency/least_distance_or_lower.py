@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.model.known_jobs import KnownJobs
@@ -20,6 +22,8 @@ class LeastDistanceOrLower:
 
     Beyond paper 1, which names power caps as future work (section 6).
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("clocks",)
 
     def __init__(self, *, t_weight: float = 1.0) -> None:
         check(t_weight, "text")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
@@ -14,6 +16,8 @@ class LeastEnergy:
 
     Reference: paper 1, section 5 (Min_energy).
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("clocks",)
 
     def window(
         self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals

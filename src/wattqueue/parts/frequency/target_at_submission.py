@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.model.known_jobs import KnownJobs
@@ -25,6 +27,8 @@ class TargetAtSubmission(Slowing):
 
     Reference: paper 5, sections 4.1 (functions E to G) and 4.2 (the text misprints action (viii) of the first group).
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("clocks", "targets", "consent")
 
     def window(
         self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals

@@ -44,6 +44,7 @@ class Adaptive(NoMargin):
     10.48550/arXiv.2307.16895. All defaults are ours (docs/powercap-months.md).
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit",)
     called: ClassVar[str] = "an adaptive ledger"
     metered: ClassVar[bool] = True
     """Whether its margin follows from a meter of the whole machine."""

@@ -30,6 +30,7 @@ class Chance(NoMargin):
     Raises: PolicyError for an epsilon outside (0, 0.5], a share that is not above 0, or a negative variance.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit",)
     called: ClassVar[str] = "a chance ledger"
 
     def __init__(

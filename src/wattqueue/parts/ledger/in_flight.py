@@ -38,6 +38,7 @@ class InFlight(Measured):
     ledger is WattQueue's own.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit", "errors")
     called: ClassVar[str] = "a ledger of predictions that measurements correct"
     corrects_by_samples: ClassVar[bool] = True
     """Whether samples correct predictions instead of replacing them."""

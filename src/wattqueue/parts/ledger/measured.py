@@ -43,6 +43,7 @@ class Measured(NoMargin):
     Reference: paper 3, sections 3.2 and 4.3; the default of ``stale_s`` is assumed.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("limit",)
     called: ClassVar[str] = "a ledger of measured watts"
     counts_samples: ClassVar[bool] = True
     """Whether it counts what power sensors show."""

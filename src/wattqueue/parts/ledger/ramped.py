@@ -18,4 +18,5 @@ class Ramped(Predicted):
     Reference: rule 13 of docs/semantics.md; WattQueue's own.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("ramps",)
     ramped: ClassVar[bool] = True

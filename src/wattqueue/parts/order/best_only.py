@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.model.known_jobs import KnownJobs
@@ -18,6 +20,8 @@ class BestOnly:
 
     Reference: paper 1, section 5 (Base Slurm: submitted only to the optimal partition).
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("partitions",)
 
     def __init__(self, *, t_weight: float = 1.0, reading: str = "text") -> None:
         self.t_weight, self.reading = t_weight, reading

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.errors import PolicyError
@@ -24,6 +26,8 @@ class DisallowedFirst(Fcfs):
     Raises: PolicyError for ``ahead_s`` that is no duration.
     Reference: WattQueue's own; paper 5 (section 6) names an order by the allowed flag as future work.
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("consent",)
 
     def __init__(self, *, ahead_s: float = 21_600.0) -> None:
         DURATION_S.require(ahead_s, "ahead_s", where="disallowed-first", kind=PolicyError)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.model.known_jobs import KnownJobs
@@ -19,6 +21,8 @@ class PriorityInc:
 
     Reference: paper 1, section 4.2.1 (EAMC-PriorityInc).
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("partitions",)
 
     def __init__(self, *, t_weight: float = 1.0, reading: str = "text") -> None:
         self.t_weight, self.reading = t_weight, reading

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.errors import PolicyError
@@ -23,6 +25,8 @@ class PriorityIncV:
     Raises: PolicyError for an unknown distance or a threshold that is not positive.
     Reference: paper 1, section 4.2.1 (EAMC-PriorityInc-V).
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("partitions",)
 
     def __init__(
         self, *, t_weight: float = 1.0, reading: str = "text", threshold: float = 0.35, distance: str = "relative"

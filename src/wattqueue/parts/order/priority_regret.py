@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.model.known_jobs import KnownJobs
@@ -19,6 +21,8 @@ class PriorityRegret:
 
     Beyond paper 1 (sections 4.1 and 4.2.1). Raises: PolicyError for a weight that is not positive.
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("partitions",)
 
     def __init__(self, *, t_weight: float = 1.0) -> None:
         check(t_weight, "text")

@@ -20,6 +20,7 @@ class SlurmPriority:
     weights are all 0.
     """
 
+    acts_on: ClassVar[tuple[str, ...]] = ("site-priorities",)
     site_priorities: ClassVar[bool] = True
 
     def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:

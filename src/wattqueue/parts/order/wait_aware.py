@@ -6,6 +6,8 @@ wait on each partition is estimated at submission and enters the comparison.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +30,8 @@ class WaitAware:
     Beyond paper 1, whose priorities (section 4.2.1) only approximate waits.
     Raises: PolicyError for a weight or an accuracy that is not positive.
     """
+
+    acts_on: ClassVar[tuple[str, ...]] = ("partitions",)
 
     def __init__(self, *, t_weight: float = 1.0, accuracy: float = 1.0, alone: bool = False) -> None:
         check(t_weight, "text")
