@@ -15,6 +15,8 @@ from wattqueue.errors import WattQueueError
 
 TRIES = 24
 HELD, REFUSED, NOT_APPLICABLE, BROKEN, UNMET = "held", "refused", "not applicable", "broken", "unmet"
+NOTED = "noted"
+"""The run itself names one of the features as without effect."""
 
 
 @dataclass
@@ -85,6 +87,15 @@ def cell(names: Iterable[str], oracles: Sequence[str] = tuple(ORACLES)) -> Cell:
             found.outcome, found.acted = HELD, acted
             return found
     never = [name for name, times in most.items() if not times]
+    said = [
+        text
+        for text in trace.run.without_effect
+        for name in found.names
+        if text.removeprefix("controls ").startswith(name.removeprefix("control "))
+    ]
+    if said:
+        found.outcome, found.reason = NOTED, said[0]
+        return found
     stated = [reason for pair, reason in NEVER.items() if pair <= set(found.names)]
     if not stated:
         found.outcome = UNMET

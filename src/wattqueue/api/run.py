@@ -107,6 +107,11 @@ class RunResult:
         said = f"; {self.work.text}" if self.work.text else ""
         return f"<run of {len(self.record.jobs):,} jobs on {self.machine.name}: {self.label}{said}>"
 
+    @property
+    def without_effect(self) -> list[str]:
+        """Return a sentence for each part of the policy that could not act: what it lacked, and what gives it that."""
+        return list(self.record.facts.get("without_effect", ()))
+
     @cached_property
     def work(self) -> WorkDone:
         """Return how many jobs never ran and why, and what decides whether two runs may be compared."""
@@ -221,6 +226,7 @@ class RunResult:
                     Html(f'<div style="display:flex;flex-wrap:wrap;gap:0 24px;margin-top:6px">{columns}</div>'),
                     Html(fold if more else ""),
                     *(f"{count:,} × {what}" for what, count in self.notes.items()),
+                    *(f"{sentence}." for sentence in self.without_effect),
                 ],
             )
         )

@@ -53,7 +53,8 @@ def run(options: SimulateVerb) -> None:
     heading = marked(heading, oracles_of(inputs.policy))
     title = f"{Path(str(options.jobs)).name} on {inputs.machine.name}"
     options.show(lambda: outcome.metrics, lambda: show(title, [(heading, outcome.metrics)]))
-    options.say(remarks(outcome.run.notes, inputs.jobs.origin, len(inputs.unusable)))
+    said = [f"Note: {sentence}." for sentence in outcome.run.without_effect]
+    options.say([*said, *remarks(outcome.run.notes, inputs.jobs.origin, len(inputs.unusable))])
     say_never_ran([("", WorkDone.of(outcome.run.jobs, outcome.run.schedule))])
     if folder is not None:
         names = ", ".join(

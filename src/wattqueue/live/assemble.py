@@ -78,6 +78,7 @@ from wattqueue.live.watts.lowering import conditions_of, parse_overshoot, requir
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale
+from wattqueue.policy.effects import Situation, without_effect
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy
 from wattqueue.store.failures import cause
@@ -331,7 +332,8 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
         metrics, extensions, given.clock, given.away_s, given.audit_days,
         () if given.shared is None else (given.shared.permit,),
         lambda nodes, controller: build((given.renew or with_nodes)(given, nodes), controller),
-        (lambda: None) if given.shared is None else given.shared.drop, given.standing,
+        (lambda: None) if given.shared is None else given.shared.drop,
+        (*given.standing, *without_effect(Situation(policy, layout.machine))),
     )  # fmt: skip
 
 

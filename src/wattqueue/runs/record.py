@@ -36,6 +36,8 @@ def record(outcome: TaskResult) -> RunRecord:
     facts = {**recipe(inputs), **trace_facts(outcome), **({"oracle": oracles} if oracles else {})}
     if has_phases(run):
         facts[MEANS] = PERIOD_S
+    if run.without_effect:
+        facts["without_effect"] = list(run.without_effect)
     if run.sources:
         facts["physics"] = dict(run.sources)
     if len(inputs.targets):

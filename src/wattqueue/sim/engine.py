@@ -49,6 +49,7 @@ from wattqueue.policy.build import build_view, check_entries, check_prediction
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
 from wattqueue.policy.consent_windows import Window, consented_windows, jobs_without_options
+from wattqueue.policy.effects import Situation, without_effect
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
@@ -106,6 +107,8 @@ class Run:
     """Seconds of work at reference speed that requeues of each job kept. Shape (n,), empty for none."""
     actual: Prediction | None = None
     """True watts and time factors that the caller gave; None where they are the trace's and the machine's."""
+    without_effect: tuple[str, ...] = ()
+    """A sentence for each part of the policy that could not act (``policy/effects.py``)."""
     sources: dict[str, int] = field(default_factory=dict)
     """For how many jobs each source of physics was used, by text; they are among the notes. Empty without physics."""
 
@@ -225,6 +228,9 @@ class Simulation:
         entries, window = drop_unoffered(entries, window, prediction)
         entries, window = drop_too_wide(entries, window, jobs, machine)
         require_carried_out(policy, needs, ABILITIES, len(jobs.app.names), machine, prediction)
+        self.without_effect = without_effect(
+            Situation(policy, machine, known, signals, window, as_recorded=actual is None)
+        )
         if cap.limited:
             require_known_watts(entries, window, prediction, machine)
         settings = needs.pass_settings(machine.cap_scope)
@@ -410,7 +416,8 @@ class Simulation:
         promised = self.view.planned.promise
         more = (promised if len(promised) else None, self.view.planned.overruns, self.log.checkpointed_s)
         inputs = self.jobs, self.machine, self.cap
-        return Run(*inputs, schedule, power, notes, self.phases_s, *more, self.actual)
+        found = Run(*inputs, schedule, power, notes, self.phases_s, *more, self.actual)
+        return replace(found, without_effect=tuple(self.without_effect))
 
     def _plan_counts(self) -> dict[str, int]:
         """Return how often planned times and promised starts turned out wrong, where run times are predicted."""

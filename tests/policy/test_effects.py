@@ -1,0 +1,123 @@
+"""Parts that cannot act are named with the reason: each need, each stock part, in a run's outputs and in the documents."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.program import wattqueue
+from wattqueue.errors import PolicyError
+from wattqueue.model.consent import Consent
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.load_target import LoadTarget, LoadTargets
+from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.signals import Cap, Signals
+from wattqueue.parts.contracts import SITE_PRIORITY
+from wattqueue.policy.consent_windows import Window
+from wattqueue.policy.effects import NEEDS, Situation, without_effect
+from wattqueue.policy.interfaces import AXES
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.registry import Policy, part_class, part_names
+from wattqueue.sim.engine import simulate
+
+PAGE = Path(__file__).parents[2] / "docs" / "no-effect.md"
+BARE = Machine("bare", (Partition("only", 1, max_w=100.0),))
+FULL = Machine(
+    "full", tuple(Partition(name, 4, frequencies_hz=(2e9, 1e9), idle_w=20.0, max_w=100.0) for name in ("one", "two"))
+)
+STATED = {(axis, name): getattr(part_class(axis, name), "acts_on", ()) for axis in AXES for name in part_names(axis)}
+PARTS = {key: needs for key, needs in STATED.items() if needs}
+
+
+def policy_of(axis: str, name: str) -> Policy:
+    """EASY with one part."""
+    return load_policy("easy", **{axis: [name] if axis == "controls" else name})
+
+
+def jobs(**columns: Any) -> Jobs:
+    return Jobs.build([0.0, 1.0], [1, 1], [10.0, 10.0], **columns)
+
+
+def bare(policy: Policy) -> Situation:
+    one = np.zeros(2, np.int32)
+    return Situation(policy, BARE, KnownJobs.of(jobs()), Signals(Cap.none()), Window(one, one))
+
+
+def full(policy: Policy) -> Situation:
+    consent = Consent.build(2, allowed=[1.0, 0.0])
+    table = jobs(consent=consent, extra={SITE_PRIORITY: np.zeros(2)})
+    targets = LoadTargets.of(LoadTarget(0.0, 5.0, 300.0, ramp_w_per_s=1.0))
+    window = Window(np.zeros(2, np.int32), np.ones(2, np.int32))
+    return Situation(policy, FULL, KnownJobs.of(table), Signals(Cap.constant(500.0), targets), window)
+
+
+def test_the_bare_situation_lacks_everything_and_the_full_one_nothing() -> None:
+    exact, plain = policy_of("estimator", "oracle-mean"), policy_of("estimator", "maximum")
+    assert [name for name, need in NEEDS.items() if not need.lacks(bare(exact))] == []
+    assert [name for name, need in NEEDS.items() if need.lacks(full(plain))] == []
+    assert not any(need.lacks(Situation(plain, FULL)) for need in NEEDS.values()), "what is not known is not lacking"
+
+
+@pytest.mark.parametrize("key", PARTS, ids=" ".join)
+def test_a_part_without_what_it_acts_on_is_named_with_the_reason(key: tuple[str, str]) -> None:
+    axis, name = key
+    policy = policy_of(axis, name)
+    lacking = [NEEDS[need] for need in PARTS[key] if NEEDS[need].lacks(bare(policy))]
+    assert lacking
+    if any(need.error for need in lacking):
+        with pytest.raises(PolicyError, match=f"{axis} {name} has no effect"):
+            without_effect(bare(policy))
+        return
+    (said,) = without_effect(bare(policy))
+    assert said.startswith(f"{axis} {name} has no effect: ")
+    assert all(need.reason in said and need.remedy in said for need in lacking)
+    assert without_effect(full(policy)) == []
+
+
+def test_elements_of_a_list_are_named_one_by_one() -> None:
+    policy = load_policy("easy", frequency=["least-distance", "consent"])
+    assert [said.split(" has ")[0] for said in without_effect(bare(policy))] == [
+        "frequency least-distance", "frequency consent",
+    ]  # fmt: skip
+
+
+def test_a_need_that_does_not_exist_is_an_error() -> None:
+    policy = policy_of("controls", "idle-off")
+    policy.controls[0].acts_on = ("nosuch",)  # type: ignore[attr-defined]
+    with pytest.raises(PolicyError, match="acts_on names 'nosuch'"):
+        without_effect(bare(policy))
+
+
+def test_a_control_that_may_slow_nobody_for_its_windows_is_named() -> None:
+    table = jobs(consent=Consent.build(2, allowed=[1.0, 1.0]))
+    targets = LoadTargets.of(LoadTarget(0.0, 5.0, 300.0))
+    policy = load_policy("easy", frequency="least-energy", controls=["slow-consenting"])
+    done = simulate(table, FULL, policy, targets=targets)
+    assert [said.split(":")[0] for said in done.without_effect] == ["controls slow-consenting has no effect"]
+    wider = load_policy("easy", frequency=["least-energy", "consent"], controls=["slow-consenting"])
+    assert len(simulate(table, FULL, wider, targets=targets).without_effect) in (0, 1)
+
+
+def test_a_run_prints_them_once_and_its_folder_keeps_them(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("submit_s,nodes,runtime_s\n0,1,10\n")
+    done = wattqueue("simulate", "jobs.csv", "--nodes", 2, "--policy", "pas", "-o", "run", cwd=tmp_path)
+    text = done.stdout + done.stderr
+    assert text.count("frequency frequency-window has no effect: no partition has two frequencies") == 1
+    kept = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["without_effect"]
+    assert [text.split(" has ")[0] for text in kept] == ["frequency frequency-window", "controls idle-off"]
+
+
+def test_the_table_of_the_documents_is_that_of_the_code() -> None:
+    rows = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.count(" | ") == 4]
+    found = {row[0].strip("`"): (row[1], row[2], row[3] == "refused") for row in rows if row[0].startswith("`")}
+    named = {name: [] for name in NEEDS}  # type: dict[str, list[str]]
+    for (_, part), needs in PARTS.items():
+        for need in needs:
+            named[need].append(f"`{part}`")
+    stated = {name: (", ".join(named[name]), need.reason, need.error) for name, need in NEEDS.items()}
+    assert found == stated
