@@ -232,6 +232,19 @@ def test_the_error_multiplies_the_truth_and_nothing_else(tmp_path: Path) -> None
     assert abs(np.corrcoef(draws.T)[0, 1]) < 0.03
 
 
+def test_an_error_never_takes_a_unit_above_its_maximum(tmp_path: Path) -> None:
+    """STREAM on p1 at the highest clock: the lesser of what was drawn and 491 W, and each is met by some seed."""
+    jobs, base = jobs_of(["STREAM", "DGEMM"]), physics(tmp_path)
+    exact = true_figures(base, jobs, TWO).actual.power_w[0, 0]
+    found = np.array(
+        [true_figures(replace(base, error=0.5, seed=k), jobs, TWO).actual.power_w[0, 0] for k in range(40)]
+    )
+    drawn = np.array([drawn_error(0.5, k, "STREAM", "p1")[0] for k in range(40)]) * exact
+    np.testing.assert_allclose(found, np.minimum(drawn, 491.0))
+    assert (drawn > 491.0).any()
+    assert (drawn < 491.0).any()
+
+
 def refused(folder: Path, keys: str, **files: Any) -> InputError:
     with pytest.raises(InputError) as caught:
         true_figures(physics(folder, keys, **files), jobs_of(["STREAM", "cg"]), TWO)

@@ -5,8 +5,8 @@ The input of the estimator ``ear``, whether it comes from EAR's coefficients or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,10 @@ class AppProfiles:
     """Profiles by hardware configuration (usually a partition's name)."""
     source: str
     """Where the figures come from, for reports."""
+
+    def among(self, names: Collection[str]) -> AppProfiles:
+        """Return the profiles of some hardware configurations."""
+        return replace(self, hardware={name: one for name, one in self.hardware.items() if name in names})
 
     def on(self, name: str) -> HardwareProfile:
         """Return the profile of one hardware configuration.

@@ -219,15 +219,17 @@ def _means(
 class Kinds:
     """Jobs of one application and one reference; kind 0 are those whose application no file states.
 
-    Shapes: ``of_job`` (n,); ``watts``, ``time_s`` and ``source`` (K, O): ratios to the reference, places in
-    ``MachinePhysics.sources``; ``base_w`` (K,): watts at the reference by the files.
+    Shapes: ``of_job`` (n,); ``watts``, ``time_factor`` and ``source`` (K, O): watts by the files, run time over that at
+    the reference, places in ``MachinePhysics.sources``; ``base_w`` (K,): watts at the reference by the files;
+    ``error`` (2, K, O): what true watts and run times are multiplied by.
     """
 
     of_job: NDArray[np.int32]
     watts: Floats
-    time_s: Floats
+    time_factor: Floats
     source: NDArray[np.int8]
     base_w: Floats
+    error: Floats
 
     @classmethod
     def of(
@@ -241,12 +243,10 @@ class Kinds:
         """Return the kinds of jobs by ``row`` of the table (-1 for none) and reference ``option``. Shapes (n,)."""
         options = len(machine.option_partition)
         pairs, of_job = np.unique(np.append(-1, np.where(row < 0, -1, row * options + option)), return_inverse=True)
-        none = np.ones(options), np.ones(options), np.zeros(options, np.int8), 1.0
-        found = [_ratios(physics, table, machine, *divmod(pair, options)) for pair in pairs[1:].tolist()]
-        watts, time_s, source, base = zip(none, *found, strict=True)
-        return cls(
-            of_job[1:].astype(np.int32), np.array(watts), np.array(time_s), np.array(source, np.int8), np.array(base)
-        )
+        none = np.ones(options), np.ones(options), np.zeros(options, np.int8), 1.0, np.ones((2, options))
+        found = [_at_options(physics, table, machine, *divmod(pair, options)) for pair in pairs[1:].tolist()]
+        watts, time, source, base, error = (np.array(each) for each in zip(none, *found, strict=True))
+        return cls(of_job[1:].astype(np.int32), watts, time, source, base, np.swapaxes(error, 0, 1))
 
 
 def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
@@ -265,10 +265,13 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     kinds = Kinds.of(physics, table, machine, row, reference)
     known = np.flatnonzero(row >= 0)
     kind, filled = kinds.of_job[known], np.isnan(watts) & (row >= 0)
-    stated = np.where(filled[known], kinds.base_w[kind], watts[known])
-    power[known] = stated[:, np.newaxis] * kinds.watts[kind]
-    time[known] = kinds.time_s[kind]
-    _refuse_above_maximum(physics, table, machine, jobs.take(known), power[known], row[known])
+    ratio = kinds.watts / kinds.base_w[:, np.newaxis]
+    exact = np.where(filled[known, np.newaxis], kinds.watts[kind], watts[known, np.newaxis] * ratio[kind])
+    most_w = _most_watts(table, machine)[row[known]]
+    _refuse_above_maximum(physics, table, machine, jobs.take(known), exact, most_w, row[known])
+    # An error never takes a unit above its stated maximum.
+    power[known] = np.minimum(exact * kinds.error[0][kind], np.maximum(exact, most_w))
+    time[known] = kinds.time_factor[kind] * kinds.error[1][kind]
     factor, slow = (_of_jobs(jobs.app, app[:-1], each) for each in (table.unit_watts, table.unit_times))
     actual = Prediction(power, time, unit_factor=factor, unit_time_factor=slow)
     by_unit, unused = np.append(table.by_unit, False)[row], 0 if len(known) else len(table.apps)
@@ -295,10 +298,10 @@ def _of_jobs(labels: Labels, row: NDArray[np.int64], factor: Floats | None) -> F
     return found
 
 
-def _ratios(
+def _at_options(
     physics: Physics, table: MachinePhysics, machine: Machine, app: int, reference: int
-) -> tuple[Floats, Floats, NDArray[np.int8], float]:
-    """Return watts and run time of an application at each option over those at the reference, sources, and its watts.
+) -> tuple[Floats, Floats, NDArray[np.int8], float, Floats]:
+    """Return the columns of ``Kinds`` for one application and one reference.
 
     Raises: InputError for an application that the files do not state at the reference.
     """
@@ -312,14 +315,11 @@ def _ratios(
     watts = _completed(table.watts[app], machine, home, _WattsAt(machine))
     time_s = _completed(table.time_s[app], machine, home, _TimeAt(machine))
     base = watts[reference]
-    watts, time_s = watts / base, time_s / time_s[reference]
+    error = np.ones((2, len(watts)))
     if physics.error > 0.0:
-        for p, partition in enumerate(machine.partitions):
-            own = machine.option_partition == p
-            more = drawn_error(physics.error, physics.seed, name, partition.name)
-            watts[own] *= more[0]
-            time_s[own] *= more[1]
-    return watts, time_s, table.source[app], float(base)
+        drawn = [drawn_error(physics.error, physics.seed, name, partition.name) for partition in machine.partitions]
+        error = np.stack(drawn, axis=1)[:, machine.option_partition]
+    return watts, time_s / time_s[reference], table.source[app], float(base), error
 
 
 def drawn_error(error: float, seed: int, app: str, partition: str) -> Floats:
@@ -373,19 +373,28 @@ def _completed(stated: Floats, machine: Machine, home: int, law: _WattsAt | _Tim
     return found
 
 
-def _refuse_above_maximum(
-    physics: Physics, table: MachinePhysics, machine: Machine, jobs: Jobs, power: Floats, row: NDArray[np.int64]
-) -> None:
-    """Raise InputError, naming the cell, where a unit would draw more than its stated maximum.
+def _most_watts(table: MachinePhysics, machine: Machine) -> Floats:
+    """Return the watts at which the dearest unit for an application draws its stated maximum, inf for none.
 
-    ``power`` (n, O) of jobs whose applications have the rows ``row`` (n,) of the table. A partition that the user's
-    choice leaves out does not count.
+    Shape (A, O).
     """
     most = np.ones((len(table.apps), len(machine.partitions)))
     if table.unit_watts is not None:
         most = np.stack([table.unit_watts[:, a:b].max(axis=1) for a, b in bounds_of_partitions(machine)], axis=1)
-    drawn = power * most[row][:, machine.option_partition]
-    above = drawn > partition_figures(machine)[1] + 1e-6
+    found: Floats = np.nan_to_num(partition_figures(machine)[1], nan=np.inf) / most[:, machine.option_partition]
+    return found
+
+
+def _refuse_above_maximum(
+    physics: Physics, table: MachinePhysics, machine: Machine, jobs: Jobs, power: Floats, most_w: Floats,
+    row: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Raise InputError, naming the cell, where a unit would draw more than its stated maximum.
+
+    ``power`` and ``most_w`` (n, O) of jobs whose applications have the rows ``row`` (n,) of the table. A partition that
+    the user's choice leaves out does not count.
+    """
+    above = power > most_w + 1e-6
     if len(machine.partitions) > 1:
         asked = asked_partitions(jobs, [p.name for p in machine.partitions])[:, np.newaxis]
         above &= (asked < 0) | (asked == machine.option_partition)
@@ -393,8 +402,9 @@ def _refuse_above_maximum(
         return
     k, option = (int(each[0]) for each in np.nonzero(above))
     part = machine.partitions[int(machine.option_partition[option])]
+    drawn_w = float(power[k, option] / most_w[k, option]) * float(part.max_w or np.nan)
     raise InputError(
-        f"application {table.apps[row[k]]} on {_cell(machine, option)} draws {drawn[k, option]:.6g} W on a unit, above "
+        f"application {table.apps[row[k]]} on {_cell(machine, option)} draws {drawn_w:.6g} W on a unit, above "
         f"max_w = {part.max_w:g}",
         where=physics.where,
         hint=f"job {jobs.job_id[k]}: correct its watts, the table, or max_w in the machine file",

@@ -125,7 +125,7 @@ def three_partitions(both: dict[str, System]) -> System:
     """Return a machine of p1, p2 and p3. STREAM as in Table 1: weak-scaled on p2 only."""
     p12, p13 = both["p1/p2"], both["p1/p3"]
     machine = Machine("eamc-p1p2p3", (*p12.machine.partitions, p13.machine.partitions[1]), source=p12.machine.source)
-    return System("p1/p2/p3", machine, p12.estimator)
+    return System.of("p1/p2/p3", machine, p12.estimator.profiles)
 
 
 def history_profiles(system: System, model: CirneModel | None = None) -> AppProfiles:
@@ -137,8 +137,7 @@ def history_profiles(system: System, model: CirneModel | None = None) -> AppProf
     """
     jobs = workload(13, HISTORY_SEED, model)
     policy = load_policy("min-runtime", estimator=system.estimator, frequency="highest")
-    actual = system.predict(jobs)
-    done = simulate(jobs, system.machine, policy, actual=actual).schedule
+    done = simulate(jobs, system.machine, policy, actual=system.physics).schedule
     took, app = system.machine.option_partition[done.option], jobs.app.codes
     duration = done.end_s - done.start_s
     watts, used = done.energy_j / duration / jobs.nodes, duration / jobs.walltime_s
@@ -161,10 +160,11 @@ def binned(system: System, variation: float = NODE_VARIATION) -> System:
     for part in system.machine.partitions:
         whole = system.estimator.profiles.on(part.name)
         for name, factor in ((f"{part.name}-low", 1 - away), (f"{part.name}-high", 1 + away)):
-            parts.append(replace(part, name=name, nodes=part.nodes // 2))
+            top_w = None if part.max_w is None else part.max_w * factor
+            parts.append(replace(part, name=name, nodes=part.nodes // 2, max_w=top_w))
             hardware[name] = replace(whole, power_w=whole.power_w * factor)
     profiles = AppProfiles(
         system.estimator.profiles.apps, hardware, f"{system.estimator.profiles.source}, node factors"
     )
     machine = Machine(f"{system.machine.name}-binned", tuple(parts), source=system.machine.source)
-    return System(system.name, machine, Ear(profiles=profiles))
+    return System.of(system.name, machine, profiles)

@@ -29,6 +29,7 @@ from wattqueue.policy.policy import load_policy
 from wattqueue.report.compare.stats import estimate, with_interval
 from wattqueue.report.document import Table
 from wattqueue.sim.engine import Run, simulate
+from wattqueue.sim.physics import true_figures
 from wattqueue_studies.eamc.cirne import CirneModel
 from wattqueue_studies.eamc.tables import RESPONSE_AND_ENERGY
 from wattqueue_studies.eamc.workloads import System, workload
@@ -142,7 +143,9 @@ class Misnamed:
         jobs = workload(13, seed, self.model)
         rng = np.random.default_rng((seed, 34))  # apart from the workload's numbers
         claimed, wrong = misname(jobs, self.percent, rng)
-        actual = self.system.predict(jobs)
+        actual = true_figures(
+            self.system.physics, jobs, self.system.machine
+        ).actual  # of what they are, not what they claim
         rows = np.array([self.tables.apps.index(app) for app in jobs.app.names], np.int32)[jobs.app.codes]
         counters = SimulatedCounters(
             rows, jobs.nodes, self.tables.metrics, self.tables.coefficients, self.noise, rng

@@ -1,7 +1,7 @@
 """Machines and workloads of paper 1, and the measures of one simulation.
 
 In the paper prediction and truth are one: the scheduler uses the same profiles from which the simulation computes
-energy. The estimator of a system therefore serves as both.
+energy. The profiles of a system's estimator are therefore its physics, too; with an error they differ.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from wattqueue.model.eamc_table1 import PARTITIONS, table1_profiles
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.physics import Cells, Physics
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.efficiency import choose, part_eff
@@ -43,14 +44,23 @@ PLAIN: Mapping[str, tuple[str, Mapping[str, Any]]] = {}
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A machine and its applications' profiles."""
+    """A machine, and the profiles of its applications as prediction and as truth."""
 
     name: str
     """Name in the paper: p1/p2 or p1/p3."""
     machine: Machine
     """The machine."""
     estimator: Ear
-    """Watts and times by option: prediction and truth alike, as in the paper."""
+    """Watts and times by option as they are predicted."""
+    physics: Physics
+    """What jobs truly draw and take: the same profiles."""
+
+    @classmethod
+    def of(cls, name: str, machine: Machine, profiles: AppProfiles) -> Self:
+        """Return a system whose prediction and truth are profiles of its partitions."""
+        cells = Cells.of_profiles(profiles.among([p.name for p in machine.partitions]), profiles.source, name)
+        physics = Physics((cells,), reference=machine.partitions[0].name, where=name)
+        return cls(name, machine, Ear(profiles=profiles), physics)
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -58,7 +68,7 @@ class System:
         return tuple(p.name for p in self.machine.partitions)
 
     def predict(self, jobs: Jobs) -> Prediction:
-        """Return watts and times of jobs by option: what they really have."""
+        """Return watts and times of jobs by option, as predicted."""
         return self.estimator.predict(KnownJobs.of(jobs), self.machine)
 
 
@@ -104,7 +114,7 @@ def systems(profiles: AppProfiles) -> dict[str, System]:
             replace(p, frequencies_hz=tuple(profiles.on(p.name).frequency_hz.tolist())) for p in base.partitions
         )
         # cap_scope of these machines is "jobs" (rule 14 of docs/semantics.md): a cap covers running jobs only.
-        built[name] = System(name, replace(base, partitions=parts), Ear(profiles=profiles))
+        built[name] = System.of(name, replace(base, partitions=parts), profiles)
     return built
 
 
@@ -113,7 +123,7 @@ class Case:
     """One workload of the sweep."""
 
     system: System
-    """Machine and true profiles."""
+    """Machine, prediction and truth."""
     share: int
     """Per cent of jobs that run application 8; 13 is the even draw of all eight."""
     cap: Cap | None = None
@@ -126,19 +136,21 @@ class Case:
     """Backfilling of all policies, None for that of their rows (EASY)."""
     variants: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=lambda: PLAIN)
     """Policies that are no row: the row that they vary, and its changed parts."""
+    error: float = 0.0
+    """By how much the truth differs from the profiles (rule 21 of docs/semantics.md); drawn by the workload's seed."""
 
     def draw(self, seed: int) -> Trial:
         """Generate the workload of one seed; the trial simulates it under a policy."""
         jobs = workload(self.share, seed, self.model)
-        actual = self.system.predict(jobs)
-        favoured = favoured_partition(actual, self.system, len(jobs))
+        truth = replace(self.system.physics, error=self.error, seed=seed)
+        favoured = favoured_partition(self.system.predict(jobs), self.system, len(jobs))
 
         def trial(name: str) -> TrialFigures:
             row, parts = self.variants.get(name, (name, {}))
             if self.backfill is not None:
                 parts = {**parts, "backfill": self.backfill}
             policy = load_policy(row, estimator=self.predict or self.system.estimator, **parts)
-            run = simulate(jobs, self.system.machine, policy, cap=self.cap, actual=actual)
+            run = simulate(jobs, self.system.machine, policy, cap=self.cap, actual=truth)
             return TrialFigures.of(run, measures(run, favoured))
 
         return trial
