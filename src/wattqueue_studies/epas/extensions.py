@@ -32,7 +32,7 @@ from wattqueue.sim.engine import simulate
 from wattqueue.workload import lightesp
 from wattqueue_studies.clustercockpit import read_node_series
 from wattqueue_studies.epas.overshoot import Demand, node_demand, overshoot_table, wide_job
-from wattqueue_studies.epas.trial import CAPS_W, LuleshWatts, kept_cap, paper_machine, shared_figures, true_figures
+from wattqueue_studies.epas.trial import CAPS_W, LuleshWatts, app_physics, kept_cap, paper_machine, shared_figures
 from wattqueue_studies.frame.samples import Samples, Trial, TrialFigures, never_ran_tables, sweep
 
 MACHINE = "bull"
@@ -124,7 +124,7 @@ def measured(jobs: Jobs, machine: Machine, name: str, ledger: str) -> TrialFigur
     """Simulate and return the figures of a run."""
     noted, cap = Promises(), Cap.constant(CAPS_W[MACHINE])
     policy = policy_of(name, ledger, machine, noted)
-    run = simulate(jobs, machine, policy, cap=cap, actual=true_figures(jobs.app.codes, machine))
+    run = simulate(jobs, machine, policy, cap=cap, actual=app_physics(machine))
     start = run.schedule.start_s
     late = np.array([start[job] - at for job, at in noted.first_s.items() if run.schedule.ran[job]])
     figures = {

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from wattqueue.formats.machine.file import load_machine
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import CapSums, cap_sums, energies, job_figures, span
+from wattqueue.model.physics import Cells, Physics
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.parts.actions import Action
@@ -57,7 +58,7 @@ class MiniAppWatts:
 
     def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Return a row for each mini-application."""
-        return true_figures(jobs.app.codes, machine)
+        return Prediction(*app_figures(machine), jobs.app.codes)
 
 
 class LuleshWatts:
@@ -88,10 +89,20 @@ def paper_machine(name: str, idle_share: float) -> Machine:
     return replace(machine, partitions=(cores,))
 
 
-def true_figures(app: np.ndarray[tuple[int], np.dtype[np.int32]], machine: Machine) -> Prediction:
-    """Return true watts and times at every option; ``app`` are rows of ``miniapps.APPS``. Shape (n,)."""
-    watts, times = (np.stack([of(machine, a) for a in APPS]) for of in (watts_by_option, time_by_option))
-    return Prediction(watts, times, app)
+def app_figures(machine: Machine) -> tuple[Floats, Floats]:
+    """Return watts and time factors of the mini-applications at every option. Shapes (A, O)."""
+    watts, times = (np.stack([of(machine, app) for app in APPS]) for of in (watts_by_option, time_by_option))
+    return watts, times
+
+
+def app_physics(machine: Machine) -> Physics:
+    """Return what the mini-applications truly draw and take on a machine of one partition, at every clock."""
+    watts, times = (figures.ravel() for figures in app_figures(machine))
+    hz = machine.option_frequency_hz
+    app = tuple(np.repeat([app.name for app in APPS], len(hz)).tolist())
+    name, where = machine.partitions[0].name, "mini-applications"
+    cells = Cells(where, app, (name,) * len(app), np.tile(hz, len(APPS)), watts, times, (where,) * len(app))
+    return Physics((cells,), where=where)
 
 
 def policies() -> dict[str, Policy]:
@@ -267,7 +278,7 @@ def esp_run(jobs: Jobs, machine: Machine, policy: Policy, cap_w: float) -> EspRu
     counted = LedgerTrace(PERIOD_S)
     limits = [LimitTrace(each) for each in policy.controls if isinstance(each, RaplRedistribution)]
     watched = replace(policy, controls=(*policy.controls, *limits, counted))
-    run = simulate(jobs, machine, watched, cap=Cap.constant(cap_w), actual=true_figures(jobs.app.codes, machine))
+    run = simulate(jobs, machine, watched, cap=Cap.constant(cap_w), actual=app_physics(machine))
     series = [Steps(np.array(each.time_s), np.array(each.sum_w)) for each in limits]
     return EspRun(run, Steps(np.array(counted.time_s), np.array(counted.counted_w)), series[0] if series else None)
 
