@@ -10,6 +10,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.physics import Physics, UnitFigures
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.estimator.oracle_unit_watts import OracleUnitWatts
 from wattqueue.parts.estimator.unit_watts import UnitWatts
@@ -59,10 +60,18 @@ class Knowledge:
 
     def true_factor(self, jobs: Jobs) -> Floats:
         """Return true watts over those of the jobs' profiles, which are of average chips. Shape (apps, units)."""
-        samples = samples_of(jobs)
-        watts = self._on_units(tuple(samples), np.stack([self.true_w[app] for app in samples]))
-        factor: Floats = watts / self._profile_w(samples, np.mean)
+        factor: Floats = self._true_units(jobs) / self._profile_w(samples_of(jobs), np.mean)
         return factor
+
+    def physics(self, jobs: Jobs) -> Physics:
+        """Return what jobs truly draw: the watts of their applications on every unit. Run times are the same on all."""
+        watts = self._of_units(jobs.app.names, self._true_units(jobs))
+        return Physics(units=UnitFigures("watts of generated sockets", "sockets", watts=watts), where="sockets")
+
+    def recorded_jobs(self, jobs: Jobs) -> Jobs:
+        """Return jobs whose watts are those that these units draw on average, as a recording of them would state."""
+        mean = self.true_factor(jobs).mean(axis=1)[jobs.app.codes]
+        return replace(jobs, mean_power_w=np.asarray(jobs.mean_power_w) * mean)
 
     @cached_property
     def by_benchmark(self) -> list[int]:
@@ -89,6 +98,11 @@ class Knowledge:
             each = self.trial.predict(model)
             found[row] = self._table(np.stack([share_of_kinds(applications()[a]) @ w.peak_w for a, w in each.items()]))
         return found
+
+    def _true_units(self, jobs: Jobs) -> Floats:
+        """Return the true watts of the jobs' applications on every unit. Shape (apps, units)."""
+        names = jobs.app.names
+        return self._on_units(names, np.stack([self.true_w[app] for app in names]))
 
     @cached_property
     def _benchmark_w(self) -> Floats:

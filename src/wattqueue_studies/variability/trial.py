@@ -22,7 +22,6 @@ from wattqueue.model.steps import Steps
 from wattqueue.parts.controls.rapl_at_counted import RaplAtCounted
 from wattqueue.sim.engine import WORST_UNITS_EXCEED_CAP, Run, simulate
 from wattqueue.sim.profiles import profile_power
-from wattqueue.sim.truth import actual_power
 from wattqueue_studies.frame.samples import Trial, TrialFigures
 from wattqueue_studies.variability.knowledge import Knowledge
 from wattqueue_studies.variability.nodes import node_jobs, node_machine, sockets_used
@@ -117,9 +116,9 @@ class BudgetCase:
     def simulations(self, seed: int) -> Callable[[str], tuple[Run, PowerSeries]]:
         """Return the simulation of a policy on the sockets of a seed: a run, and its power in steps of 100 ms."""
         whole = self.variant.whole_nodes
-        known, jobs = knowledge(seed, whole), node_jobs(self.jobs) if whole else self.jobs
-        policies = known.policies(jobs, BACKFILLS[self.variant.backfill])
-        actual = replace(actual_power(jobs, self.variant.machine), unit_factor=known.true_factor(jobs))
+        known, on_units = knowledge(seed, whole), node_jobs(self.jobs) if whole else self.jobs
+        policies = known.policies(on_units, BACKFILLS[self.variant.backfill])
+        jobs, truth = known.recorded_jobs(on_units), known.physics(on_units)
         cap = Cap.constant(self.budget_w)
         phases_s = None if jobs.profiles is None else jobs.profiles.period_s
 
@@ -127,9 +126,9 @@ class BudgetCase:
             """Simulate the named policy; under limits with its phases in the run, because they slow jobs down."""
             if self.variant.rapl:
                 policy = replace(policies[name], controls=(RaplAtCounted(),))
-                run = simulate(jobs, self.variant.machine, policy, cap=cap, actual=actual, phases_s=phases_s)
+                run = simulate(jobs, self.variant.machine, policy, cap=cap, actual=truth, phases_s=phases_s)
                 return run, run.power
-            run = simulate(jobs, self.variant.machine, policies[name], cap=cap, actual=actual)
+            run = simulate(jobs, self.variant.machine, policies[name], cap=cap, actual=truth)
             return run, profile_power(run)
 
         return simulated
