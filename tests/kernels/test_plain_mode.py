@@ -93,9 +93,8 @@ def test_an_index_outside_its_array_is_an_error_in_checked_mode(tmp_path: Path) 
 @pytest.mark.skipif(MODE != "fast", reason="started from the other modes it would start itself")
 @pytest.mark.parametrize("folder", ["kernels", "sim", "policy"])
 def test_no_kernel_leaves_an_array(folder: str) -> None:
-    """Fewer examples than usual: a checked run takes some 40 times as long."""
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", f"tests/{folder}")
-    done = in_mode("checked", *arguments, HYPOTHESIS_PROFILE="ci-plain")
+    done = in_mode("checked", *arguments)
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
 
 

@@ -5,7 +5,7 @@ mode        chosen by                       kernels are
 ==========  ==============================  ==========================================================================
 ``fast``    (default)                       compiled, with the undocumented points of numba that docs/adr/0009 lists
 ``plain``   ``WATTQUEUE_PLAIN_NUMBA=1``     compiled with documented numba only: the same results, many times slower
-``checked`` ``WATTQUEUE_CHECKED_NUMBA=1``   as ``plain``; an index outside its array raises IndexError
+``checked`` ``WATTQUEUE_CHECKED_NUMBA=1``   as ``fast``; an index outside its array raises IndexError
 ``python``  ``NUMBA_DISABLE_JIT=1``         plain Python functions, for breakpoints and quick tests
 ==========  ==============================  ==========================================================================
 

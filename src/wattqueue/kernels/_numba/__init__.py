@@ -12,8 +12,8 @@ An entry gets its large named tuples (those marked ``referenced``) by reference.
 array from outside. ``bind`` prepares an entry for many calls with the same tuples.
 
 What stands behind these names depends on the mode (``kernels/mode.py``): ``fast.py`` for speed, with every
-undocumented point of numba that WattQueue uses (docs/adr/0009 lists them); ``plain.py`` with documented numba only,
-with or without a check of each index; or plain Python functions. The test suite runs in all these ways. Only entries
+undocumented point of numba that WattQueue uses (docs/adr/0009 lists them), with or without a check of each index;
+``plain.py`` with documented numba only; or plain Python functions. The test suite runs in all these ways. Only entries
 become cached machine code (``kernels/cache.py``).
 """
 
@@ -24,7 +24,7 @@ from wattqueue.kernels._numba.scalars import Scalars
 from wattqueue.kernels._numba.words import AT_LEAST_LANES, AT_MOST_LANES
 from wattqueue.kernels.mode import MODE
 
-if MODE == "fast":
+if MODE in {"fast", "checked"}:
     from wattqueue.kernels._numba.fast import (
         at_least,
         at_most,
@@ -35,7 +35,7 @@ if MODE == "fast":
         least_of,
         trailing_zeros,
     )
-elif MODE in {"plain", "checked"}:
+elif MODE == "plain":
     from wattqueue.kernels._numba.plain import (
         at_least,
         at_most,

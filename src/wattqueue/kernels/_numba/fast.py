@@ -6,6 +6,9 @@
 * Inner kernels become machine code only within the entries that call them (``inner.py``).
 * The cache on disk is looked into before numba loads its compiler.
 * Comparisons of several elements are one instruction (``intrinsics.py``).
+
+In checked mode an index outside its array raises IndexError, instead of reading or writing what lies there. The
+instructions of the last point look at no array's length: their twins in ``words.py`` stand for them there.
 """
 
 from __future__ import annotations
@@ -23,17 +26,19 @@ from numba.core.dispatcher import Dispatcher
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import typeof_impl
 
+from wattqueue.kernels._numba import intrinsics, words
 from wattqueue.kernels._numba.addresses import Referenced
 from wattqueue.kernels._numba.inner import InnerCompiler
-from wattqueue.kernels._numba.intrinsics import at_least, at_most, least_of
 from wattqueue.kernels._numba.references import by_reference
 from wattqueue.kernels.cache import CACHE_DIR
+from wattqueue.kernels.mode import MODE
 
 __all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
-_OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
+_CHECKS = MODE == "checked"
+_OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "boundscheck": _CHECKS}
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
 _ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True}
 _MOST_REFERENCED = 4
@@ -73,6 +78,11 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """Mark an inner kernel that becomes part of its callers: one on the path of every job (docs/adr/0002)."""
     return cast("F", _compile(function, **_INNER, forceinline=True))
+
+
+at_least: Any = kernel(words.at_least) if _CHECKS else intrinsics.at_least
+at_most: Any = kernel(words.at_most) if _CHECKS else intrinsics.at_most
+least_of: Any = kernel(words.least_of) if _CHECKS else intrinsics.least_of
 
 
 class EntryKernel:

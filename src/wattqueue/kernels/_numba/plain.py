@@ -19,20 +19,16 @@ from numba.extending import typeof_impl
 from wattqueue.kernels._numba import words
 from wattqueue.kernels._numba.scalars import Scalars
 from wattqueue.kernels.cache import CACHE_DIR
-from wattqueue.kernels.mode import MODE
 
 __all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
-CHECKS = MODE == "checked"
-"""Whether an index outside its array raises IndexError, instead of reading or writing what lies there."""
-
 
 def kernel(function: F) -> F:
     """Mark an inner kernel."""
-    return cast("F", njit(error_model="numpy", boundscheck=CHECKS)(function))
+    return cast("F", njit(error_model="numpy")(function))
 
 
 inlined = kernel
@@ -49,7 +45,7 @@ def entry(function: F) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(CACHE_DIR)  # the setting of NUMBA_CACHE_DIR; other users of numba keep theirs
     try:
-        return cast("F", njit(error_model="numpy", boundscheck=CHECKS, nogil=True, cache=True)(own))
+        return cast("F", njit(error_model="numpy", nogil=True, cache=True)(own))
     finally:
         config.CACHE_DIR = before
 

@@ -63,4 +63,7 @@ def least_of(column: Any, at: int) -> Any:
     flat = column.reshape(-1)
     if at < 0 or at + AT_MOST_LANES > flat.size:
         raise IndexError("elements behind the end of a column are read")
-    return flat[at : at + AT_MOST_LANES].min()
+    found = flat[at]
+    for k in range(1, AT_MOST_LANES):
+        found = min(found, flat[at + k])
+    return found
