@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from wattqueue.model.comparability import (
     OPEN,
     OTHER_JOBS,
+    OTHER_TRUTH,
     PER_WORK,
     WorkDone,
     change,
@@ -17,6 +20,7 @@ from wattqueue.model.comparability import (
     common_jobs,
     factor,
     gate,
+    gate_of_draws,
     gate_of_groups,
 )
 from wattqueue.model.jobs import Jobs
@@ -49,6 +53,23 @@ def test_a_run_that_left_jobs_is_comparable_with_none_not_even_with_itself() -> 
     found = gate(work_of([Reason.NONE] * 2), left, ("easy", "adapt"))
     assert not found.open
     assert found.why == "adapt: 1 of 2 jobs never ran (still queued at the end)"
+
+
+def test_runs_of_different_physics_are_compared_in_nothing() -> None:
+    """Not even per unit of work, and whichever way runs are grouped."""
+    plain = work_of([Reason.NONE] * 2)
+    true, other = (replace(plain, truth=text) for text in ("a", "b"))
+    assert gate(true, true) == OPEN
+    assert gate_of_groups({0: true, 1: other}, {0: true, 1: other}) == OPEN
+    assert gate_of_draws([true, other], [other, true]) == OPEN
+    for base in (plain, other):
+        for found in (
+            gate(base, true),
+            gate_of_groups({0: plain, 1: base}, {0: plain, 1: true}),
+            gate_of_draws([base, base], [base, true]),
+        ):
+            assert found.sentence == f"Not comparable: {OTHER_TRUTH}."
+            assert not any(found.allows(metric) for metric in ("wait_s_mean", *PER_WORK))
 
 
 def test_jobs_that_both_runs_rejected_are_no_work_of_either() -> None:

@@ -133,6 +133,28 @@ def test_of_the_machine_file_as_of_a_file_of_its_own(site: Path) -> None:
             repeat(site / "object")
 
 
+def test_runs_of_different_physics_are_not_compared(site: Path) -> None:
+    """Folders, results and replays; another seed, and another folder with the same figures, are the same physics."""
+    known, erred = simulated(site), simulated(site, physics_error=0.05)
+    elsewhere = site / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("physics.toml", "cells.csv"):
+        (elsewhere / name).write_text((site / name).read_text())
+    known.save(site / "known")
+    same = [simulated(site, policy="fcfs", physics=elsewhere / "physics.toml")]
+    same.append(wq.replay(site / "known", str(site / "jobs.csv"), starts="recorded"))
+    for run in same:
+        frame = wq.compare({"known": site / "known", "same": run}).frame
+        assert frame["difference_percent"].drop_nulls().len() > 0
+    assert simulated(site, seed=3).work.truth == known.work.truth != ""
+    without = wq.simulate(str(site / "jobs.csv"), str(site / "site.toml"))
+    for run in (erred, without):
+        found = wq.compare({"known": known, "other": run})
+        assert found.frame["difference_percent"].drop_nulls().len() == 0
+        assert "different physics" in repr(found)
+    assert simulated(site, physics_error=0.05, seed=3).work.truth not in ("", known.work.truth, erred.work.truth)
+
+
 def test_prediction_and_truth_of_one_file_are_named(site: Path) -> None:
     (site / "ear.toml").write_text('reference = "p1"\near = { coefficients = "coefficients.csv", apps = "apps.csv" }\n')
     (site / "row.toml").write_text(

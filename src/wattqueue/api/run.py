@@ -115,7 +115,7 @@ class RunResult:
     @cached_property
     def work(self) -> WorkDone:
         """Return how many jobs never ran and why, and what decides whether two runs may be compared."""
-        return WorkDone.of(self.record.jobs, self.record.schedule)
+        return self.record.work
 
     @cached_property
     def metrics(self) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A run that leaves most jobs waiting draws less, ends earlier and has shorter waits than one that runs them all. So
 differences of two runs exist only where both ran the same jobs, to the last. Jobs that both runs rejected, by the
-machine's own figures, are no work of either.
+machine's own figures, are no work of either. Runs whose jobs truly draw or take something else (physics, rule 21) did
+different work, too.
 
 Everything that compares runs calls this module: the terminal, pages, the Python API, campaigns, ``whatif``, studies,
 and what settles or designs payments. ``tests/architecture/test_comparisons.py`` looks for differences of metrics that
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +37,7 @@ PER_WORK = frozenset({"energy_per_node_h_j"})
 DIGEST = "work"
 """Column of tables with a row per run: the digest of the jobs that ran (``WorkDone.digest``)."""
 OTHER_JOBS = "the runs are not of the same jobs"
+OTHER_TRUTH = "the runs have different physics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,13 @@ class WorkDone:
     """Why, with numbers (``schedule.reasons_text``); empty where all jobs ran."""
     digest: str
     """Hash of names and submit times of the jobs that ran; empty where a job never ran that was not rejected."""
+    truth: str = ""
+    """Hash of the physics of the run; empty for the trace's own figures."""
 
     @classmethod
-    def of(cls, jobs: Jobs, schedule: Schedule) -> WorkDone:
+    def of(cls, jobs: Jobs, schedule: Schedule, truth: str = "") -> WorkDone:
         """Return the work of a schedule of these jobs."""
-        return cls.of_ran(jobs, schedule, schedule.ran)
+        return replace(cls.of_ran(jobs, schedule, schedule.ran), truth=truth)
 
     @classmethod
     def of_ran(cls, jobs: Jobs, schedule: Schedule, ran: NDArray[np.bool_]) -> WorkDone:
@@ -108,7 +112,7 @@ class Gate:
 
     def allows(self, metric: str) -> bool:
         """Return whether a metric may be compared."""
-        return self.open or metric in PER_WORK
+        return self.open or (metric in PER_WORK and self.why != OTHER_TRUTH)
 
     @property
     def sentence(self) -> str:
@@ -117,10 +121,13 @@ class Gate:
 
 
 OPEN = Gate(open=True)
+_UNLIKE = Gate(open=False, why=OTHER_TRUTH)
 
 
 def gate(base: WorkDone, other: WorkDone, names: tuple[str, str] = ("", "")) -> Gate:
     """Return whether two runs did the same work. ``names`` say in the reason which of them did not."""
+    if base.truth != other.truth:
+        return _UNLIKE
     if base.whole and base.digest == other.digest:
         return OPEN
     said = [f"{name}: {work.text}" if name else work.text for name, work in zip(names, (base, other), strict=True)]
@@ -132,7 +139,10 @@ def gate_of_pairs(pairs: Sequence[tuple[WorkDone, WorkDone]], names: tuple[str, 
     """Return whether runs did the same work pair by pair; the reason is that of all pairs together."""
     if not pairs:
         return Gate(open=False, why=OTHER_JOBS)
-    if all(gate(base, other).open for base, other in pairs):
+    gates = [gate(base, other) for base, other in pairs]
+    if _UNLIKE in gates:
+        return _UNLIKE
+    if all(each.open for each in gates):
         return OPEN
     return gate(WorkDone.total(base for base, _ in pairs), WorkDone.total(other for _, other in pairs), names)
 
@@ -151,6 +161,8 @@ def gate_of_draws(base: Sequence[WorkDone], other: Sequence[WorkDone], names: tu
     """Return whether runs of the same draws, which may be cut at different times, all ran their own jobs."""
     if not base or not other:
         return Gate(open=False, why=OTHER_JOBS)
+    if {work.truth for work in base} != {work.truth for work in other}:
+        return _UNLIKE
     if all(work.whole for work in (*base, *other)):
         return OPEN
     return gate(WorkDone.total(base), WorkDone.total(other), names)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.formats.rundir.folder import TRUTH
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Ints, Jobs
 from wattqueue.model.machine import Machine
@@ -61,6 +62,7 @@ class About:
         energy_origin: Share of the energy of jobs by origin (``model.energy_origin``), empty if not recorded.
         oracle: Parts of the policy that knew the future, by name; empty for none.
         physics: For how many jobs each source of physics was used, by text; empty for none.
+        truth: Hash of the physics; empty for none.
     """
 
     policy: str = ""
@@ -77,6 +79,7 @@ class About:
     energy_origin: Mapping[str, float] = field(default_factory=dict)
     oracle: str = ""
     physics: Mapping[str, int] = field(default_factory=dict)
+    truth: str = ""
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], machine: Machine, origin: str) -> About:
@@ -98,6 +101,7 @@ class About:
             energy_origin=dict(facts.get("energy_origin", {})),
             oracle=_word(facts.get("oracle")),
             physics=dict(facts.get("physics", {})),
+            truth=str(facts.get(TRUTH, "")),
         )
 
 
@@ -186,7 +190,7 @@ class RunData:
             schedule.start_s,
             schedule.end_s,
             schedule.state,
-            WorkDone.of(jobs, schedule),
+            WorkDone.of(jobs, schedule, about.truth),
             unit_w,
             schedule.predicted_w / jobs.nodes,
             frequency,

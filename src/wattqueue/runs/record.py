@@ -8,7 +8,7 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.epoch import trace_epoch_s
-from wattqueue.formats.rundir.folder import RunRecord, read_facts
+from wattqueue.formats.rundir.folder import TRUTH, RunRecord, read_facts
 from wattqueue.formats.rundir.follows import MEANS
 from wattqueue.model.energy_origin import QUALITY, energy_origin
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -40,6 +40,8 @@ def record(outcome: TaskResult) -> RunRecord:
         facts["without_effect"] = list(run.without_effect)
     if run.sources:
         facts["physics"] = dict(run.sources)
+    if inputs.physics is not None:
+        facts[TRUTH] = inputs.physics.digest()
     if len(inputs.targets):
         watts = inputs.targets.in_watts(run.machine, inputs.cap)
         facts["targets"] = [asdict(watts.row(k)) for k in range(len(watts))]

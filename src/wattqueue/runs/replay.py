@@ -8,7 +8,7 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.rundir.folder import JOBS, RUN, RunRecord, read_run
+from wattqueue.formats.rundir.folder import JOBS, RUN, TRUTH, RunRecord, read_run
 from wattqueue.formats.rundir.follows import MEANS
 from wattqueue.formats.source import sha256_of
 from wattqueue.live.recordings.recorded_schedule import read_recording
@@ -105,6 +105,8 @@ def perform_replay(
         facts[MEANS] = PERIOD_S
     if run.sources:
         facts["physics"] = dict(run.sources)
+    if TRUTH in source.facts:
+        facts[TRUTH] = source.facts[TRUTH]
     watts = source.watts if jobs is None else ""
     record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, figures, facts, watts=watts)
     return record, run.notes

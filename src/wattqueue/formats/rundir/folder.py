@@ -38,6 +38,7 @@ from wattqueue.formats.rundir import follows, tables
 from wattqueue.formats.source import opened
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.formats.unusable import Unusable, put_unusable, read_unusable
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import Metrics
@@ -54,6 +55,8 @@ STAMPS = ("schema_version", "origin", "cap_scope", "oracle")
 """Keys of metrics.json that are no metrics; ``oracle`` names the parts that knew the future, empty for none."""
 SITE_CAP = "site_cap"
 """Key of run.toml for the cap without the load targets in ``cap``, where there are any."""
+TRUTH = "truth"
+"""Key of run.toml for the hash of the run's physics, where it had any."""
 OWN_KEYS = ("schema_version", "wattqueue_version", "origin", "watts", "machine", "cap", SITE_CAP, follows.HASHES)
 """Keys of run.toml that are written from the run itself; facts may not have these names."""
 MOST_BYTES = 256 << 20
@@ -83,6 +86,11 @@ class RunRecord:
     unusable: Unusable = field(default_factory=Unusable)
     watts: str = ""
     """Whose figures the jobs' true watts are (``watts_origin``); empty: decided by ``jobs``."""
+
+    @property
+    def work(self) -> WorkDone:
+        """Return how many jobs never ran and why, and what decides whether two runs may be compared."""
+        return WorkDone.of(self.jobs, self.schedule, str(self.facts.get(TRUTH, "")))
 
 
 def write_run(folder: Path, record: RunRecord) -> None:
