@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from wattqueue.kernels._numba import inlined, kernel
-from wattqueue.kernels.mode import MODE
+from wattqueue.kernels.mode import UNDOCUMENTED
 
-pytestmark = [pytest.mark.compiled, pytest.mark.skipif(MODE != "fast", reason="other modes leave it to LLVM")]
+pytestmark = [pytest.mark.compiled, pytest.mark.skipif(not UNDOCUMENTED, reason="other modes leave it to LLVM")]
 
 
 @kernel

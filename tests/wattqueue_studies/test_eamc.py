@@ -13,7 +13,7 @@ from wattqueue.policy.rows import find_row
 from wattqueue.report.document import Figures
 from wattqueue_studies.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
 from wattqueue_studies.eamc.cirne import DAY_S, CirneModel
-from wattqueue_studies.eamc.study import EamcStudy, Simulated
+from wattqueue_studies.eamc.study import EamcStudy, PaperRuns
 from wattqueue_studies.eamc.tables import TOLD
 from wattqueue_studies.eamc.workloads import CONSERVATIVE, Case, System, profiles_from, systems, tables_from, workload
 from wattqueue_studies.frame.report import StudyReport
@@ -26,17 +26,17 @@ STUDY = EamcStudy(seeds=2, easy_seeds=1, threads=2, model=SMALL)
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Simulated:
+def simulated() -> PaperRuns:
     return STUDY.simulate()
 
 
 @pytest.fixture(scope="module")
-def samples(simulated: Simulated) -> Samples:
+def samples(simulated: PaperRuns) -> Samples:
     return simulated.conservative
 
 
 @pytest.fixture(scope="module")
-def small(simulated: Simulated) -> StudyReport:
+def small(simulated: PaperRuns) -> StudyReport:
     return STUDY.report(simulated)
 
 
@@ -181,7 +181,7 @@ def test_the_page_has_every_figure_and_every_claim(small: StudyReport) -> None:
     assert page.count("(5.2") >= 15
 
 
-def test_both_readings_of_the_backfilling_stand_beside_each_other(small: StudyReport, simulated: Simulated) -> None:
+def test_both_readings_of_the_backfilling_stand_beside_each_other(small: StudyReport, simulated: PaperRuns) -> None:
     document = small.document()
     assert [c["key"] for c in document["claims"]] == [c["key"] for c in document["claims_easy"]]
     assert len({c["key"] for c in document["claims"]}) == len(document["claims"])
@@ -194,7 +194,7 @@ def test_both_readings_of_the_backfilling_stand_beside_each_other(small: StudyRe
     }
 
 
-def test_tables_with_an_error_are_a_series_of_their_own(small: StudyReport, simulated: Simulated) -> None:
+def test_tables_with_an_error_are_a_series_of_their_own(small: StudyReport, simulated: PaperRuns) -> None:
     """Jobs draw something else; what policies choose by the tables stays."""
     document = small.document()
     assert [c["key"] for c in document["claims_error"]] == [c["key"] for c in document["claims"]]
@@ -224,7 +224,7 @@ def test_means_stand_beside_the_tails_of_waits(small: StudyReport, samples: Samp
 
 
 def test_coefficients_are_read_once_for_a_report(
-    simulated: Simulated, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    simulated: PaperRuns, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
 

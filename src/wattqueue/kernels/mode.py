@@ -38,3 +38,5 @@ def _chosen() -> Mode:
 
 MODE: Mode = _chosen()
 """How the kernels of this process run."""
+UNDOCUMENTED = MODE in {"fast", "checked"}
+"""Whether they use undocumented points of numba."""

@@ -76,7 +76,7 @@ ERROR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class PaperRuns:
     """The paper's policies on its workloads: by both readings of the backfilling, and where its tables have an error.
 
     Seeds begin at 0 in all.
@@ -117,18 +117,18 @@ class EamcStudy:
         policies = LEADING if error else POLICIES
         return sweep(Case.draw, settings, policies, range(self.easy_seeds), threads=self.threads)
 
-    def simulate(self, progress: Progress | None = None) -> Simulated:
+    def simulate(self, progress: Progress | None = None) -> PaperRuns:
         """Simulate in all three ways. Raises: InputError for files that cannot be used."""
         both = systems(profiles_of(tables_from(self.coefficients, self.apps)))
         settings = paper_cases(both, self.model, CONSERVATIVE)
         leading = sweep(Case.draw, settings, LEADING, range(self.seeds), threads=self.threads, progress=progress)
-        return Simulated(leading, self.easy(), self.easy(ERROR))
+        return PaperRuns(leading, self.easy(), self.easy(ERROR))
 
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Simulate, compare with the paper, and add what was asked for beyond it."""
         return self.report(self.simulate(progress))
 
-    def report(self, simulated: Simulated) -> StudyReport:
+    def report(self, simulated: PaperRuns) -> StudyReport:
         """Compare the simulations with the paper, and run what was asked for beyond it."""
         tables = tables_from(self.coefficients, self.apps)
         profiles = profiles_of(tables)
@@ -179,7 +179,7 @@ class EamcStudy:
         )  # fmt: skip
 
 
-def pictures(simulated: Simulated) -> Iterator[Drawn]:
+def pictures(simulated: PaperRuns) -> Iterator[Drawn]:
     """Yield Figures 3 to 6: conservative backfilling, EASY below it."""
     for figure in FIGURES:
         if figure[2] == "Figure 6":

@@ -22,9 +22,9 @@ from __future__ import annotations
 from wattqueue.kernels._numba.addresses import referenced
 from wattqueue.kernels._numba.scalars import Scalars
 from wattqueue.kernels._numba.words import AT_LEAST_LANES, AT_MOST_LANES
-from wattqueue.kernels.mode import MODE
+from wattqueue.kernels.mode import MODE, UNDOCUMENTED
 
-if MODE in {"fast", "checked"}:
+if UNDOCUMENTED:
     from wattqueue.kernels._numba.fast import (
         at_least,
         at_most,
