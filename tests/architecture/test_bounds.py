@@ -30,7 +30,7 @@ from wattqueue.formats.bounded import Count, Seconds
 from wattqueue.live.agents import AgentState
 from wattqueue.live.config import LiveConfig
 from wattqueue.model.option_bounds import of_option
-from wattqueue.policy.interfaces import AXES
+from wattqueue.policy.interfaces import METHODS
 from wattqueue.policy.policy import build_part
 from wattqueue.policy.registry import part_class, part_names
 from wattqueue_agent.config import AgentConfig
@@ -178,7 +178,7 @@ def test_every_number_of_the_command_line_has_bounds() -> None:
 
 OPTIONS = [
     (axis, name, parameter)
-    for axis in AXES
+    for axis in METHODS
     for name in part_names(axis)
     for parameter in inspect.signature(part_class(axis, name)).parameters.values()
     if parameter.annotation in ("int", "float", "int | None", "float | None")

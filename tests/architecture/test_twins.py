@@ -141,6 +141,9 @@ TWINS: dict[str, dict[str, str]] = {
         "unit_watts": "slowed_uw",
     },
     "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units chosen_uw sum_of_rising"},
+    # What a run teaches (tests/sim/test_corrected.py).
+    "simulator.Simulator.lowest_limit": {"domains": "least_limit"},
+    "simulator.mean_factor": {"unit_watts": "mean_of_units mean_factors"},
     "simulator.Simulator.write_step": {"power": "write_power"},
     "simulator.Simulator.change_truth": {"speed": "change_truth move_end", "power": "draw"},
     "simulator.Simulator.change_expectation": {"speed": "expect_speed expected_factor"},

@@ -89,7 +89,7 @@ def test_a_placement_without_factors_is_refused_and_not_ignored(estimator: str) 
     with pytest.raises(PolicyError, match="placement least-watts has nothing to rank units by") as caught:
         simulate(JOBS, MACHINE, policy)
     assert caught.value.hint is not None
-    assert "unit-watts" in caught.value.hint
+    assert "unit-factors" in caught.value.hint
     by_number = simulate(JOBS, MACHINE, load_policy("easy", estimator=estimator))
     assert by_number.schedule.ran.all()
 

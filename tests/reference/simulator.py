@@ -50,6 +50,11 @@ def groups(sizes: list[tuple[int, int]]) -> list[list[int]]:
     return [list(range(end - size, end)) for end, size in zip(ends, cuts, strict=True)]
 
 
+def mean_factor(row: Any, units: Sequence[int]) -> float:
+    """What the watts of a job are over those on units of factor 1."""
+    return sum(float(row[unit]) for unit in units) / len(units) if units else 1.0
+
+
 @dataclass
 class Running:
     job: int
@@ -129,6 +134,8 @@ class Simulator:
         self.start = [math.nan] * n
         self.end = [math.nan] * n
         self.state = [codes.NOT_STARTED] * n
+        self.taught: dict[int, tuple[list[int], int, float]] = {}
+        """Units of each job that ended, its option then, and the lowest limit on them in microwatts."""
         self.never: dict[int, int] = {}
         """Why a job can start under no limit to come."""
         self.margin_uw: dict[int, int] = {}
@@ -976,6 +983,11 @@ class Simulator:
         slowed = [round(idle + (w - idle) * speed**part.dvfs_alpha) if w > idle else w for w in watts]
         return slowed, factor * (part.dvfs_beta * (1 / speed - 1) + 1)
 
+    def lowest_limit(self, r: Running) -> float:
+        """The lowest limit in force on a power domain of a job's units."""
+        shared = [cap for units, cap in zip(self.domains, self.domain_cap, strict=True) if set(units) & set(r.units)]
+        return min(shared, default=INF)
+
     def drawn_uw(self) -> list[int]:
         """What each unit really draws now; a node that is not on spreads its figure evenly."""
         uw = [0] * len(self.unit_partition)
@@ -1266,6 +1278,7 @@ class Simulator:
                 self.date(r, self.now)
                 ended = True
                 self.end[r.job] = self.now
+                self.taught[r.job] = (list(r.units), r.option, self.lowest_limit(r))
                 killed = self.jobs.runtime_s[r.job] > self.jobs.walltime_s[r.job]
                 self.state[r.job] = codes.KILLED if killed else codes.COMPLETED
                 if self.recent is not None:

@@ -183,13 +183,21 @@ def test_a_job_takes_as_long_as_on_its_slowest_unit() -> None:
     assert simulate(unnamed, plain_machine(3), load_policy("easy"), actual=with_none).schedule.end_s[0] == 10.0
 
 
-def test_run_times_by_unit_are_for_the_truth_alone() -> None:
+def test_predicted_run_times_by_unit_rank_units_and_nothing_else() -> None:
+    """The job takes the unit on which it is predicted to be fastest; its end is that of the truth, in which all are."""
+
     class Timed(Told):
         def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
-            return replace(super().predict(jobs, machine), unit_time_factor=np.ones((2, 3)))
+            return replace(super().predict(jobs, machine), unit_time_factor=np.array([[2.0, 1.0, 0.5], [1, 1, 1]]))
 
-    with pytest.raises(PolicyError, match="run times by unit"):
-        run_by_hand(jobs_of((0.0, 1, 1.0, "cg")), 1e3, "easy", told=Timed(BY_HAND))
+    jobs = jobs_of((0.0, 1, 10.0, "cg"), (20.0, 1, 10.0, "ft"))
+    policy = load_policy("easy", estimator=Timed(BY_HAND), placement={"part": "least-watts", "by": "time"})
+    run = simulate(jobs, THREE, policy)
+    assert [units_of(run.schedule, job) for job in range(2)] == [[2], [0]]
+    assert run.schedule.end_s.tolist() == [10.0, 30.0]
+
+
+def test_run_times_by_unit_that_no_unit_has_are_refused() -> None:
     slow = np.array([[1.0, 1.5, 0.0], [1.0, 1.0, 0.5]])
     with pytest.raises(PolicyError) as caught:
         simulate(JOBS, plain_machine(3), load_policy("easy"), actual=replace(actual_of(FACTOR), unit_time_factor=slow))

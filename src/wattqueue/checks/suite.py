@@ -1,8 +1,8 @@
 """Every check of every axis (``check_part("order", MyOrder)``), and names of methods that are most likely misspelt.
 
-Which module serves an axis follows from when its parts are called: ``estimator`` and ``runtime`` walk a trace,
-``static`` calls a part once before a run, ``in_a_run`` puts a probe into a simulation. An order that
-re-ranks gets the last two.
+Which module serves an axis follows from when its parts are called: ``estimator``, ``correction`` (behind a base) and
+``runtime`` walk a trace, ``static`` calls a part once before a run, ``in_a_run`` puts a probe into a simulation. An
+order that re-ranks gets the last two.
 
 Methods whose name is nearly one of the interfaces' names: most likely misspelt, and then never called.
 
@@ -18,6 +18,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from wattqueue.checks.common import Check, Make, bounded
+from wattqueue.checks.correction import correction_checks
 from wattqueue.checks.estimator import estimator_checks
 from wattqueue.checks.in_a_run import run_checks
 from wattqueue.checks.runtime import runtime_checks
@@ -26,7 +27,7 @@ from wattqueue.checks.static import static_checks
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.policy.interfaces import AXES, METHODS, axes_of, method_of
+from wattqueue.policy.interfaces import AXES, CORRECTIONS, METHODS, axes_of, method_of
 
 
 def checks_of(axis: str, make: Make, seed: int = 0) -> Iterator[tuple[str, Check]]:
@@ -37,7 +38,7 @@ def checks_of(axis: str, make: Make, seed: int = 0) -> Iterator[tuple[str, Check
 
     Raises: PolicyError for an unknown axis.
     """
-    if axis not in AXES:
+    if axis not in METHODS:
         raise PolicyError(f"unknown axis {axis!r}", hint=one_of(axis, AXES))
     yield from ((name, bounded(check)) for name, check in _checks_of(axis, make, seed))
 
@@ -46,6 +47,8 @@ def _checks_of(axis: str, make: Make, seed: int) -> Iterator[tuple[str, Check]]:
     """Yield the checks of an axis without a bound on their time."""
     if axis == "estimator":
         yield from estimator_checks(seed)
+    elif axis == CORRECTIONS:
+        yield from correction_checks(seed)
     elif axis == "runtime":
         yield from runtime_checks(seed)
     elif axis in ("order", "frequency", "placement"):
@@ -79,7 +82,7 @@ def misspelt(found: type[Any]) -> Iterator[tuple[str, str]]:
     A class that is a part is compared with the further methods of its axes only.
     """
     axes = axes_of(found)
-    names = [name for axis in axes or METHODS for name in METHODS[axis] if method_of(found, name) is None]
+    names = [name for axis in axes or _likely(found) for name in METHODS[axis] if method_of(found, name) is None]
     known = {name for methods in METHODS.values() for name in methods}
     least = CLOSE_IN_A_PART if axes else CLOSE
     for name in _public_methods(found):
@@ -88,6 +91,15 @@ def misspelt(found: type[Any]) -> Iterator[tuple[str, str]]:
         ratio, meant = max(((_similarity(name, other), other) for other in names), default=(0.0, ""))
         if ratio >= least:
             yield name, meant
+
+
+def _likely(found: type[Any]) -> list[str]:
+    """Return the kinds that a class without an interface may be meant for: a correction only if it has half of one.
+
+    Its methods have common names (``insert`` is no misspelt ``invert``).
+    """
+    half = any(method_of(found, name) is not None for name in METHODS[CORRECTIONS][:2])
+    return [kind for kind in METHODS if half or kind != CORRECTIONS]
 
 
 def _similarity(name: str, other: str) -> float:

@@ -130,14 +130,17 @@ def show(
     The row is complete, defaults included, so that a copy does not change with a later default.
     """
     from wattqueue.formats.toml import key_of, one_line
-    from wattqueue.policy.interfaces import AXES
+    from wattqueue.policy.interfaces import AXES, CORRECTIONS
     from wattqueue.policy.policy import load_policy
     from wattqueue.policy.rows import composed, listed
 
     row, name = load_policy(name).row, composed(name)  # raises what is wrong with it
     lines = [f"[{key_of(_plain_name(name))}]", f"source = {one_line(row['source'])}"]
     for axis in AXES:
-        comments = (f"{part_text(value)}: {part_summary(axis, value)}" for value in listed(row[axis]))
+        parts = listed(row[axis])
+        kinds = [CORRECTIONS if axis == "estimator" and k else axis for k in range(len(parts))]
+        summaries = zip(kinds, parts, strict=True)
+        comments = (f"{part_text(value)}: {part_summary(kind, value)}" for kind, value in summaries)
         lines += [f"# {' '.join(comment.split())}" for comment in comments]
         lines.append(f"{axis} = {one_line(row[axis])}")
     printed.show(lambda: {"name": name, **row}, lambda: lines)

@@ -1,16 +1,18 @@
 """Estimators by name, walked over a trace and scored.
 
-An estimator is named ``NAME`` or ``file.py:Class``, followed by ``:option=value``. Options are read as Python literals
-where possible, else as text. The replay (``parts/estimator_replay.py``) predicts each job at its submission and hands
-ended jobs to ``learn``, so that the score is one that a scheduler could have achieved; an estimator that declares
-``knows_future = True`` is scored as an oracle and never called the best.
+An estimator is named ``NAME`` or ``file.py:Class``, followed by ``:option=value``; corrections follow it after a plus
+each: ``history-mean:alpha=1+margin:factor=1.05``. Options are read as Python literals where possible, else as text; one
+that names a file (``unit-factors:table=units.csv``) is read as in a policy's row. The replay
+(``parts/estimator_replay.py``) predicts each job at its submission and hands ended jobs to ``learn``, so that the score
+is one that a scheduler could have achieved; an estimator that declares ``knows_future = True`` is scored as an oracle
+and never called the best.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,7 +27,11 @@ from wattqueue.parts.estimator_replay import replay_estimator
 from wattqueue.parts.online import OnlineBase
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
+from wattqueue.policy.corrected import Corrected, base_of
+from wattqueue.policy.interfaces import CORRECTIONS
+from wattqueue.policy.interfaces import stated as declared
 from wattqueue.policy.registry import part_class
+from wattqueue.policy.row_files import read_option
 
 Clock = Callable[[], float]
 """Seconds of CPU time; handed in, because nothing below the command line reads a clock."""
@@ -46,13 +52,25 @@ class Evaluated:
 def maker(spec: str, target: str = "mean", **more: Any) -> Callable[[], Estimator]:
     """Return a function that makes new estimators of ``NAME`` or ``file.py:Class`` with ``:option=value`` after it.
 
-    ``target`` and ``more`` are passed to estimators that have such an option, unless the spec sets it.
+    What follows a plus corrects it. ``target`` and ``more`` are passed to estimators that have such an option, unless
+    the spec sets it.
 
-    Raises: PolicyError naming what is unknown.
+    Raises: PolicyError naming what is unknown; InputError for a file that an option names.
     """
+    base, *corrections = (
+        _maker(text, "estimator" if k == 0 else CORRECTIONS, {"target": target, **more})
+        for k, text in enumerate(spec.split("+"))
+    )
+    if not corrections:
+        return cast("Callable[[], Estimator]", base)
+    return lambda: cast("Estimator", Corrected(base(), [each() for each in corrections]))
+
+
+def _maker(spec: str, kind: str, more: Mapping[str, Any]) -> Callable[[], Any]:
+    """Return a function that makes new parts of one kind, with the options of a text, else those of ``more``."""
     words = spec.split(":")
     name = ":".join(w for w in words if "=" not in w)
-    found = part_class("estimator", name)
+    found = part_class(kind, name)
     known = _options_of(found)
     given = [_option(w, spec) for w in words if "=" in w]
     stated = dict(given)
@@ -62,11 +80,13 @@ def maker(spec: str, target: str = "mean", **more: Any) -> Callable[[], Estimato
     if unknown:
         raise PolicyError(f"no option {unknown[0]!r}", where=spec, hint=f"it has {', '.join(sorted(known)) or 'none'}")
     own = set(inspect.signature(found).parameters)
-    options = {k: v for k, v in {"target": target, **more}.items() if k in own} | stated
+    for key in set(stated) & set(declared(found, "reads", ())):
+        stated[key] = read_option(key, stated[key], spec)
+    options = {k: v for k, v in more.items() if k in own} | stated
 
-    def make() -> Estimator:
+    def make() -> Any:
         try:
-            return cast("Estimator", found(**options))
+            return found(**options)
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise PolicyError(
                 f"an option has a value that it cannot take: {error}", where=spec, hint="give options as :option=value"
@@ -122,7 +142,7 @@ def evaluate(
             hint="state the watts of a node: --node-watts IDLE:MAX or --machine FILE",
         )
     # One of our own kind is an oracle because it learns at the trace's ends, which are those of this walk.
-    oracle = is_oracle(estimator) and not isinstance(estimator, OnlineBase)
+    oracle = is_oracle(estimator) and not isinstance(base_of(estimator), OnlineBase)
     user = jobs.user.codes
     cold = cold_users(actual, user, jobs.submit_s, line.end_s)
     found = score(name, walked.power_w, actual, user, quantiles=walked.quantiles, cpu_s=spent, oracle=oracle, cold=cold)

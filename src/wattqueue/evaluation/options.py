@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from wattqueue.model.physics import Physics
 
 ESTIMATOR = (
-    "Names or my.py:Class, with commas or often; options behind: history-mean:alpha=1:window_s=86400. "
+    "Names or my.py:Class, with commas or often; options behind: history-mean:alpha=1:window_s=86400; "
+    "corrections after a plus: history-mean+margin:factor=1.05. "
     "[last-job and the history of the target]"
 )
 

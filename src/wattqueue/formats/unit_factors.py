@@ -1,10 +1,11 @@
 """CSV of unit factors: ``app,unit,watts``, one row per application and unit; several rows of a pair are averaged.
 
-As physics it may have run times as well, ``time_s``.
+It may have run times as well, ``time_s``: for physics, and for placements that rank by time.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,18 +26,18 @@ COLUMNS = ("app", "unit", "watts", "factor")
 
 
 def read_unit_factors(path: Path) -> UnitTable:
-    """Return the table of a CSV with ``app``, ``unit`` and ``watts`` (also gzipped).
+    """Return the table of a CSV with ``app``, ``unit`` and ``watts``, maybe ``time_s`` (also gzipped).
 
-    Raises: InputError naming file and line for missing columns, and watts that are not above 0.
+    Raises: InputError naming file and line for missing columns, and figures that are not above 0.
     """
-    frame, origin = _read(path)
-    return _table(frame, "watts", origin)
+    found = read_unit_figures(path)
+    return found.watts if found.times is None else replace(found.watts, time_factor=found.times.factor)
 
 
 def read_unit_figures(path: Path) -> UnitFigures:
     """Return the watts, and the run times if there is a column ``time_s``, of a CSV as ``read_unit_factors`` takes it.
 
-    Raises: InputError as ``read_unit_factors``, also for run times.
+    Raises: InputError as ``read_unit_factors``.
     """
     frame, origin = _read(path)
     timed = "time_s" in frame.columns

@@ -26,7 +26,7 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.entries import unit_uw
 from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.placement import unit_partition
-from wattqueue.kernels.state import Domains, KernelView, Truth, UnitFactors
+from wattqueue.kernels.state import Domains, KernelView, Truth, UnitFactorTable
 
 INF = float("inf")
 SLOWEST = 0.1  # a limit at or below the floor slows a domain to a tenth, not to a stand-still
@@ -100,7 +100,9 @@ def touch_domains(view: KernelView, truth: Truth, job: int) -> None:
 
 
 @kernel
-def count_watts(view: KernelView, truth: Truth, kind: int, factors: UnitFactors, job: int, uw: int, sign: int) -> None:
+def count_watts(
+    view: KernelView, truth: Truth, kind: int, factors: UnitFactorTable, job: int, uw: int, sign: int
+) -> None:
     """Add (1) or take (-1) the watts of a running job at full speed to the sums of its domains.
 
     ``kind`` is TRUE or EXPECTED, ``factors`` the table of that kind; a unit of factor 1 draws ``uw`` microwatts.
@@ -198,6 +200,17 @@ def slowest_domain(view: KernelView, truth: Truth, kind: int, job: int) -> float
         for domain in range(domains.of_unit[held.low[k]], domains.of_unit[held.high[k]] + 1):
             speed = min(speed, domains.speed[kind, domain])
     return speed
+
+
+@kernel
+def least_limit(view: KernelView, truth: Truth, job: int) -> float:
+    """Return the lowest limit in microwatts on a power domain of the units that a job holds; inf for none."""
+    lowest = INF
+    if truth.loop.limited > 0:
+        for k in range(view.held.first[job], view.held.first[job] + view.held.pieces[job]):
+            for unit in range(view.held.low[k], view.held.high[k] + 1):
+                lowest = min(lowest, truth.domains.cap_uw[truth.domains.of_unit[unit]])
+    return lowest
 
 
 @inlined

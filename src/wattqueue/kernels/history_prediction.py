@@ -26,25 +26,28 @@ from wattqueue.kernels.history import (
 from wattqueue.kernels.recent_runs import RecentRuns
 from wattqueue.kernels.scale import watts_at_option
 from wattqueue.kernels.state import Array, KernelView, Log
+from wattqueue.kernels.unit_watts import mean_of_units
 
 # Slots of HistoryState.rule.
 ON = 0
 PREVIOUS_JOB = 1  # the user's last job stands for the next one, as LastJob does
 GREATEST = 2  # the greatest watts are learned, not the mean
 BY_APP = 3  # the user's jobs of the same application count, where there are any
-RULE_SLOTS = 4
+BY_UNIT = 4  # watts are learned over the mean predicted factor of a job's units
+RULE_SLOTS = 5
 
 # Slots of HistoryState.knob.
 SPREADS = 0  # standard deviations that are added
 LEAST_SPREAD = 1  # a standard deviation counts as at least this share of the prediction
-KNOB_SLOTS = 2
+MARGIN = 2  # predicted watts are multiplied by this
+KNOB_SLOTS = 3
 
 
 @referenced
 class HistoryState(NamedTuple):
     """What the loop predicts with: watts, and run times (``runs``).
 
-    ``rule`` (4,) int64, ``knob`` (2,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
+    ``rule`` (5,) int64, ``knob`` (3,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
     ``pair`` (n,) int32, a number for each (user, application); ``peak_w`` (n,) greatest watts that a meter would show,
     NaN unknown; ``idle_w``, ``max_w``, ``dynamic`` (O,): figures of a unit by option. ``rule[ON]`` 0: every other
     array is empty, and the loop predicts no watts.
@@ -114,22 +117,29 @@ def combine_rows(rule: Array, knob: Array, of_user: Array, of_app: Array, out: A
 def predict_from_history(view: KernelView, history: HistoryState, job: int) -> None:
     """Write the predicted microwatts of a job that arrives now, at every option.
 
-    As ``OnlineBase.apply`` of every other estimator, by the same kernel.
+    As ``OnlineBase.apply`` of every other estimator, by the same kernel; then its margin.
     """
     watts = predicted_watts(history, job, view.now.time_s)
     row = row_of(view.predicted, view.predicted.power_uw, job)
     for option in range(len(history.idle_w)):
         idle_w, max_w = history.idle_w[option], history.max_w[option]
-        power = watts_at_option(watts, idle_w, max_w, history.dynamic[option])
+        power = watts_at_option(watts, idle_w, max_w, history.dynamic[option]) * history.knob[MARGIN]
         view.predicted.power_uw[row, option] = round(power * codes.MICRO)
 
 
 @inlined
 def learn_end(view: KernelView, log: Log, history: HistoryState, job: int) -> None:
-    """Learn a job that ended now: the measured watts of one unit in its last run, mean or greatest."""
+    """Learn a job that ended now: the measured watts of one unit in its last run, mean or greatest.
+
+    Of a unit of factor 1, where its units differ.
+    """
     watts = (log.energy_j[job] - log.past_j[job]) / (log.end[job] - log.start[job]) / view.nodes[job]
     if history.rule[GREATEST] != 0 and len(history.peak_w) > 0 and history.peak_w[job] > watts:
         watts = history.peak_w[job]
+    if history.rule[BY_UNIT] != 0:
+        held, factors = view.held, view.by_unit.factors
+        row, first, count = as_int64(factors.row[job]), as_int64(held.first[job]), as_int64(held.pieces[job])
+        watts /= mean_of_units(factors.table, row, first, count, held.low, held.high)
     history_learn(history.history, as_int64(history.user[job]), log.end[job], watts)
     if history.rule[BY_APP] != 0:
         history_learn(history.by_app, as_int64(history.pair[job]), log.end[job], watts)

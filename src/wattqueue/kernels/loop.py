@@ -36,7 +36,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.control_step import ControlStep, InLoop, take_step
-from wattqueue.kernels.domains import count_job
+from wattqueue.kernels.domains import count_job, least_limit
 from wattqueue.kernels.drains import end_drains
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
@@ -76,6 +76,7 @@ def new_log(n: int) -> Log:
         np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n), np.zeros(n),
         np.zeros(n), np.zeros(n), np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64),
         np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(n, np.int32),
+        np.zeros(n, np.int16), np.zeros(n),
     )  # fmt: skip
 
 
@@ -191,6 +192,11 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryState) ->
         count_job(view, truth, job, as_int64(-1))
     if truth.loop.sensing != 0:
         note_job(view, job, as_int64(0))
+    if truth.loop.reports_completions != 0:
+        log.end_option[job] = view.held.option[job]
+        log.limit_uw[job] = least_limit(view, truth, job)
+        log.finished[truth.loop.finished] = job
+        truth.loop.finished += 1
     release_job(view, job)
     if truth.loop.draining > 0:
         end_drains(view, truth, job)
@@ -198,9 +204,6 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryState) ->
         learn_end(view, log, history, job)
     if history.runs.rule[PREDICTS] != 0:
         learn_run(view, log, history.runs, job)
-    if truth.loop.reports_completions != 0:
-        log.finished[truth.loop.finished] = job
-        truth.loop.finished += 1
     truth.loop.happened |= codes.STOP_ON_COMPLETION
     truth.loop.events += 1
 

@@ -22,7 +22,7 @@ from wattqueue.kernels.domains import TRUE, job_speed
 from wattqueue.kernels.entries import time_factor
 from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.sensors import sense_job
-from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactors
+from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactorTable
 from wattqueue.kernels.unit_watts import greatest_factor, held_uw, slowed_uw
 
 
@@ -46,7 +46,7 @@ def add_sums(view: KernelView, truth: Truth, job: int, sign: int) -> None:
 
 
 @inlined
-def limited_uw(view: KernelView, truth: Truth, factors: UnitFactors, job: int, watt: int, speed: float) -> int:
+def limited_uw(view: KernelView, truth: Truth, factors: UnitFactorTable, job: int, watt: int, speed: float) -> int:
     """Return the microwatts of the whole job, slowed to ``speed``; a unit of factor 1 draws ``watt`` at full speed.
 
     One unit's watts are rounded, then multiplied, or added up where units differ (rule 12 of docs/semantics.md).
@@ -61,7 +61,7 @@ def limited_uw(view: KernelView, truth: Truth, factors: UnitFactors, job: int, w
 
 
 @kernel
-def limited_by_unit(view: KernelView, truth: Truth, factors: UnitFactors, job: int, uw: int, speed: float) -> int:
+def limited_by_unit(view: KernelView, truth: Truth, factors: UnitFactorTable, job: int, uw: int, speed: float) -> int:
     """Return the microwatts of ``job``, slowed to ``speed``, where a unit of factor 1 draws ``uw`` at full speed."""
     held, row = view.held, factors.row[job]
     total = 0

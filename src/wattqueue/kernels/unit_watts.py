@@ -7,11 +7,11 @@ to 1 µW; so sums are integers, and do not depend on the order of the units.
 from __future__ import annotations
 
 from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
-from wattqueue.kernels.state import Array, ByUnit, Held, KernelView, Truth, UnitFactors
+from wattqueue.kernels.state import Array, ByUnit, Held, KernelView, Truth, UnitFactorTable
 
 
 @kernel
-def held_uw(held: Held, factors: UnitFactors, job: int, uw: int) -> int:
+def held_uw(held: Held, factors: UnitFactorTable, job: int, uw: int) -> int:
     """Return the microwatts of a running job on the units that it holds."""
     row = factors.row[job]
     total = 0
@@ -36,7 +36,7 @@ def slowed_uw(view: KernelView, truth: Truth, job: int, watt: int, speed: float)
 
 
 @kernel
-def greatest_factor(held: Held, factors: UnitFactors, job: int) -> float:
+def greatest_factor(held: Held, factors: UnitFactorTable, job: int) -> float:
     """Return the greatest factor among the units that a running job holds: that of run times sets the job's."""
     row = factors.row[job]
     greatest = 0.0
@@ -46,8 +46,29 @@ def greatest_factor(held: Held, factors: UnitFactors, job: int) -> float:
     return greatest
 
 
+@kernel
+def mean_of_units(table: Array, row: int, first: int, count: int, low: Array, high: Array) -> float:
+    """Return the mean factor of a row of ``table`` over the units of ``count`` intervals; 1 where there are none."""
+    total, units = 0.0, 0
+    for k in range(first, first + count):
+        for unit in range(low[k], high[k] + 1):
+            total += table[row, unit]
+            units += 1
+    return total / units if units > 0 else 1.0
+
+
 @entry
-def sum_units(held: Held, factors: UnitFactors, jobs: Array, uw: Array, total: Array) -> None:
+def mean_factors(table: Array, row: Array, first: Array, count: Array, low: Array, high: Array, mean: Array) -> None:
+    """Write the mean factor of k runs on their units to ``mean`` (k,): what their watts are over those at factor 1.
+
+    ``table`` (A + 1, U); ``row`` (k,) int32 of each run in it; intervals as ``Held`` has them.
+    """
+    for k in range(len(row)):
+        mean[k] = mean_of_units(table, as_int64(row[k]), as_int64(first[k]), as_int64(count[k]), low, high)
+
+
+@entry
+def sum_units(held: Held, factors: UnitFactorTable, jobs: Array, uw: Array, total: Array) -> None:
     """Write the microwatts of jobs on the units that they held to ``total`` (k,) int64.
 
     ``jobs`` (k,) int32; ``uw`` (k,) int64 microwatts of a unit of factor 1.

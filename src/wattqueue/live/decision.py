@@ -38,6 +38,7 @@ from wattqueue.parts.actions import (
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.build import check_prediction
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, require_carried_out, resolve
+from wattqueue.policy.corrected import Corrected
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
 from wattqueue.policy.events import EventWatch
@@ -92,7 +93,8 @@ def require_live(
     nobody = KnownJobs.of(Jobs.build([], [], []))
     options = len(machine.option_partition)
     prediction = Prediction(np.zeros((0, options)), np.ones((0, options)))
-    if needs.online is None and "estimator" not in needs.oracle_axes:
+    asked = needs.online is None or isinstance(policy.estimator, Corrected)  # which may have factors of units
+    if asked and "estimator" not in needs.oracle_axes:
         prediction = policy.estimator.predict(nobody, machine)
         check_prediction(nobody, machine, prediction)
     driver = replace(ROUND, telemetry=measures, site_meter=meters)

@@ -112,13 +112,13 @@ class UnitFigures:
     Attributes:
         source: What outputs call the source.
         where: The file.
-        watts: Watts; None where the file has none.
-        times: Run times, likewise.
+        watts: Watts.
+        times: Run times; None where the file has none.
     """
 
     source: str
     where: str
-    watts: UnitTable | None = None
+    watts: UnitTable
     times: UnitTable | None = None
 
 

@@ -21,6 +21,7 @@ class UnitTable:
         base_w: Watts of one unit of each application, to which the factors refer. Shape (A,).
         factor: Watts on each unit over ``base_w``; NaN where the application was not measured there. Shape (A, U).
         origin: ``measured``, ``predicted`` or ``generated``.
+        time_factor: Run time on each unit over the mean, as ``factor``; None where it was not measured. Shape (A, U).
 
     Raises: InputError for names that occur twice, shapes that do not fit, and a factor that is not above 0.
     """
@@ -30,6 +31,7 @@ class UnitTable:
     base_w: Floats
     factor: Floats
     origin: str = "measured"
+    time_factor: Floats | None = None
 
     def __post_init__(self) -> None:
         for kind, names in (("application", self.apps), ("unit", self.units)):

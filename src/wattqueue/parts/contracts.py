@@ -1,4 +1,4 @@
-"""The eight interfaces of a policy's parts, and the values that they exchange.
+"""The eight interfaces of a policy's parts, corrections of its estimator, and the values that they exchange.
 
 A policy has one part for each of eight choices (controls: any number). Each choice has one protocol, here or, where it
 is given a view of the present, in ``run_contracts``::
@@ -80,8 +80,8 @@ class Prediction:
     unit_time_factor: Floats | None = None
     """Run time of each application on each unit relative to ``time_factor``: a job takes as long as its slowest unit.
 
-    Shape (apps, units). For the truth (``simulate(actual=...)``) alone: no pass expects ends by unit, and an
-    estimator that gives it is refused."""
+    Shape (apps, units). In the truth (``simulate(actual=...)``) ends follow it; in a prediction it is what a placement
+    may rank by, and nothing else: no pass expects ends by unit."""
 
     def rows(self, job: Ints) -> Ints:
         """Return the row of ``power_w`` that holds for each job, by row of the job table. Shape as given.
@@ -125,6 +125,26 @@ class Finished:
     """Mean watts of one unit over the run; NaN where nothing was measured."""
     max_power_w: Floats
     """Highest watts of one unit; NaN where nothing was measured."""
+    runs: Runs | None = None
+    """Where and how they ran; None where nobody observed it, as in a trace."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Units, option and limits of runs that ended. Shapes (k,), except the intervals ``low`` and ``high``."""
+
+    first: NDArray[np.int64]
+    """First interval of each run."""
+    count: Ints
+    """Number of its intervals; 0 where its units are not known."""
+    low: Ints
+    """First unit of each interval."""
+    high: Ints
+    """Last unit of each interval, included."""
+    option: NDArray[np.int16]
+    """Option at which each ended, -1 where it is not known."""
+    limit_w: Floats
+    """Lowest limit in force at the end on a power domain of its units; inf for none, NaN where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,6 +249,46 @@ class Remembering(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class LoopTerms:
+    """A correction as the compiled loop carries it out itself."""
+
+    margin: float = 1.0
+    """What predicted watts are multiplied by."""
+    by_unit: bool = False
+    """Whether watts are learned over the mean factor of a job's units."""
+
+
+class PowerCorrection(Protocol):
+    """Correct what an estimator predicts, and take the correction out of what it learns.
+
+    An estimator is a base, followed by any number of corrections (``policy.corrected``): ``apply`` is called in their
+    written order, ``invert`` in the reverse one. Both are pure: what they return depends on the arguments alone, and
+    nothing learned is kept. A new stock correction is one file ``parts/corrections/NAME.py``.
+
+    Attributes that it may have: ``lowers``, whether it may predict less than it was given: then the machine's own
+    maxima, if the base predicts these, are no reason to reject a job (rule 4 of docs/semantics.md); ``missing``, a text
+    that names what it lacks; ``reads`` and ``knows_future`` as those of an estimator. A method ``loop_terms()`` returns
+    the ``LoopTerms`` that do exactly what the class does; the compiled loop asks only a class that has it in its own
+    body, as for the kernel of a base (``HistoryBase.loop_kernel``).
+    """
+
+    def apply(self, predicted: Prediction, jobs: KnownJobs, machine: Machine) -> Prediction:
+        """Return a prediction with its watts, quantiles and unit factors corrected.
+
+        ``predicted`` is that of ``jobs``: of all before the run, then of those that arrive, without unit factors.
+        Those of the first call hold for the whole run; time factors stay.
+        """
+        ...
+
+    def invert(self, finished: Finished, jobs: KnownJobs, machine: Machine) -> Finished:
+        """Return what the estimator before it would have measured. ``finished.rows`` are rows of ``jobs``.
+
+        A margin states nothing about what is measured, and returns it as it is: else it would be learned away.
+        """
+        ...
+
+
 @runtime_checkable
 class RunTime(Protocol):
     """Predict how long each job runs: its planned time (rule 3 of docs/semantics.md).
@@ -329,7 +389,7 @@ class Placement(Protocol):
         """Return a rank of every unit for each application, low first. Shape (apps, units).
 
         Free units are taken by (rank, number). None means that there is nothing to rank by: a policy is then refused,
-        unless its placement states ``by_number``.
+        unless its placement states ``by_number``. The error has the text ``remedy`` of the part.
         """
         ...
 

@@ -161,7 +161,7 @@ class HistoryBase(OnlineBase):
 
         rule, knob = np.zeros(k.RULE_SLOTS, np.int64), np.zeros(k.KNOB_SLOTS)
         rule[[k.ON, k.PREVIOUS_JOB, k.GREATEST, k.BY_APP]] = 1, self.last_job, self.target == "max", self.by_app
-        knob[[k.SPREADS, k.LEAST_SPREAD]] = self.spreads, self.least_spread
+        knob[[k.SPREADS, k.LEAST_SPREAD, k.MARGIN]] = self.spreads, self.least_spread, 1.0
         return rule, knob
 
     def reset(self, jobs: KnownJobs) -> None:

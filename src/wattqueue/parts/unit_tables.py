@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +14,69 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Floats
 
+By = Literal["watts", "time"]
+"""By what a placement ranks units."""
 _NUMBER = re.compile(r"([0-9]+)$")
 
 
-def factors_on(table: UnitTable, machine: Machine) -> Floats:
+def checked_by(value: Any) -> By:
+    """Return by what a placement ranks. Raises: PolicyError for anything else."""
+    if value not in get_args(By):
+        raise PolicyError(f"is {value!r}", where="by", hint=f"use {' or '.join(get_args(By))}")
+    found: By = value
+    return found
+
+
+def factors_on(table: UnitTable, machine: Machine, column: Floats | None = None) -> Floats:
     """Return the factors on the units of a machine, by their numbers. Shape (applications of the table, U).
+
+    ``column`` is another one of the table: ``time_factor``.
 
     Units of a table are named by number (``17``, ``socket17``), counted over the whole machine from 0.
 
     Raises: PolicyError for a name without a number, two units of one number, and a unit that the table lacks.
     """
     found: dict[int, int] = {}
-    for column, name in enumerate(table.units):
+    for place, name in enumerate(table.units):
         number = _NUMBER.search(name)
         if number is None or int(number[0]) in found:
             raise PolicyError(
                 f"unit {name!r} has no number of its own", where="unit factors", hint="name units 0, 1, ... or socket0"
             )
-        found[int(number[0])] = column
+        found[int(number[0])] = place
     lacking = next((unit for unit in range(machine.units) if unit not in found), None)
     if lacking is not None:
         raise PolicyError(
             f"unit {lacking} of {machine.units} is missing", where="unit factors", hint="measure it, or leave it out"
         )
-    return table.factor[:, [found[unit] for unit in range(machine.units)]]
+    factor = table.factor if column is None else column
+    return factor[:, [found[unit] for unit in range(machine.units)]]
+
+
+def relative_factors(table: UnitTable, column: Floats, apps: tuple[str, ...], machine: Machine) -> Floats:
+    """Return a column of a table for some applications, of mean 1 on each partition. Shape (A, U).
+
+    Rows of applications that the table lacks are NaN. Raises: PolicyError as ``factors_on``, and for an application
+    that was measured on a part of the units.
+    """
+    row = rows_of(table, apps)
+    factor = np.full((len(apps), machine.units), np.nan)
+    factor[row >= 0] = factors_on(table, machine, column)[row[row >= 0]]
+    gap = np.argwhere(np.isnan(factor) & (row >= 0)[:, np.newaxis])
+    if len(gap):
+        raise PolicyError(
+            f"application {apps[gap[0][0]]} has no figure on unit {gap[0][1]}",
+            where="unit factors",
+            hint=f"measure it on all {machine.units} units, or leave it out",
+        )
+    to_mean_one(factor, machine)
+    return factor
+
+
+def to_mean_one(factor: Floats, machine: Machine) -> None:
+    """Divide factors (A, U) by their mean over the units of each partition, in place."""
+    for first, end in pairwise(machine.unit_start.tolist()):
+        factor[:, first:end] /= factor[:, first:end].mean(axis=1, keepdims=True)
 
 
 def rows_of(table: UnitTable | None, names: tuple[str, ...]) -> NDArray[np.intp]:

@@ -98,18 +98,18 @@ def with_worst_case(app: Labels, machine: Machine, prediction: Prediction) -> Pr
     return replace(own, power_w=np.where(unknown[:, np.newaxis], most, power))
 
 
-def unit_factors(app: Labels, factor: Floats | None) -> state.UnitFactors:
+def unit_factors(app: Labels, factor: Floats | None) -> state.UnitFactorTable:
     """Return factors (A, U) as kernels take them; empty where units are equal (None)."""
     if factor is None:
         return equal_units()
     table = np.ones((len(app.names) + 1, factor.shape[1]))
     table[:-1] = np.where(np.isnan(factor), 1.0, factor)
-    return state.UnitFactors(application_rows(app), table)
+    return state.UnitFactorTable(application_rows(app), table)
 
 
-def equal_units() -> state.UnitFactors:
+def equal_units() -> state.UnitFactorTable:
     """Return the factors of a machine whose units are equal: none."""
-    return state.UnitFactors(np.empty(0, np.int32), np.empty((0, 0)))
+    return state.UnitFactorTable(np.empty(0, np.int32), np.empty((0, 0)))
 
 
 def application_rows(app: Labels) -> NDArray[np.int32]:

@@ -290,7 +290,7 @@ def require_complete(policy: Policy) -> None:
             raise PolicyError(
                 f"{axis} {part_name(type(part))} needs {missing}",
                 where=policy.name,
-                hint="nothing that a policy file can name provides it: leave the part out",
+                hint=stated(part, "remedy", "nothing that a policy file can name provides it: leave the part out"),
             )
 
 
@@ -368,7 +368,7 @@ def require_carried_out(
         raise PolicyError(
             f"placement {part_name(type(policy.placement))} has nothing to rank units by",
             where=policy.name,
-            hint='use an estimator with factors by unit (unit-watts), give the placement its table, or use "lowest"',
+            hint=f'{stated(policy.placement, "remedy", "give rank() something to rank by")}, or use "lowest"',
         )
     oracles = [f"{axis} {part_name(type(part))}" for axis, part in parts_of(policy) if is_oracle(part)]
     lacking = (
@@ -378,11 +378,6 @@ def require_carried_out(
             prediction.unit_factor is not None and not driver.unit_factors,
             "watts that depend on the unit",
             "use an estimator without unit factors",
-        ),
-        (
-            prediction.unit_time_factor is not None,
-            "an estimator with run times by unit",
-            "leave unit_time_factor to the truth: simulate(actual=...)",
         ),
         (
             needs.correction != codes.PLAN_IS_LIMIT and not driver.planned_times,

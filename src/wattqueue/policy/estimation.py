@@ -21,6 +21,8 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator, Finished, Floats, OnlineEstimator, Prediction
 from wattqueue.policy.build import check_prediction, check_tables
 from wattqueue.policy.by_unit import check_unit_factor, with_worst_case
+from wattqueue.policy.interfaces import stated
+from wattqueue.policy.lists import parts_in
 
 Rows = NDArray[np.int32]
 
@@ -40,7 +42,12 @@ class EstimatorSession:
     @property
     def name(self) -> str:
         """Return what messages call the estimator."""
-        return type(self.part).__name__
+        return " + ".join(type(each).__name__ for each in parts_in(self.part))
+
+    @property
+    def keeps_base(self) -> bool:
+        """Return whether jobs of applications without factors of units keep what is predicted (rule 12)."""
+        return bool(stated(self.part, "keeps_base", False))
 
     def begin(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Ask about a whole table, before any of its jobs has ended; an estimator that learns forgets everything.
@@ -78,9 +85,10 @@ class EstimatorSession:
         try:
             answer = self.part.predict(jobs, machine)
             check_tables(jobs, machine, answer)
-            if answer.unit_factor is not None:
+            if answer.unit_factor is not None or answer.unit_time_factor is not None:
                 check_unit_factor(jobs.app, machine, answer)
-                answer = with_worst_case(jobs.app, machine, answer)
+                if not self.keeps_base:
+                    answer = with_worst_case(jobs.app, machine, answer)
             first = answer.take(rows)
             asked = first.power_w if self.online is None else self._asked(finished, rows, now_s, most.shape[1])
         except Exception as error:  # noqa: BLE001 - whatever a user's estimator does, a controller goes on
@@ -96,7 +104,7 @@ class EstimatorSession:
         wrong |= endless
         each = wrong[:, np.newaxis]
         power, time = np.where(each, most, asked), np.where(each, time, first.time_factor)
-        return Prediction(power, time, unit_factor=answer.unit_factor)
+        return Prediction(power, time, unit_factor=answer.unit_factor, unit_time_factor=answer.unit_time_factor)
 
     def pop_problems(self) -> list[str]:
         """Return what was wrong with answers since this was last asked."""

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 AXES = ("estimator", "runtime", "order", "frequency", "placement", "backfill", "ledger", "controls")
+CORRECTIONS = "corrections"
+"""Kind of the parts that correct an estimator: no choice of their own, they stand behind it in a row."""
 METHODS = {
     "estimator": ("predict", "predict_rows", "learn", "remember", "predict_quantiles"),
     "runtime": ("seconds", "seconds_of", "learn_runs", "remember_runs"),
@@ -20,8 +22,9 @@ METHODS = {
     "backfill": ("schedule",),
     "ledger": ("margin_w",),
     "controls": ("act", "compiled_step"),
+    CORRECTIONS: ("apply", "invert", "loop_terms"),
 }
-"""Methods of each axis; the first makes a class a part of it."""
+"""Methods of each axis; the first makes a class a part of it, a correction has the first two."""
 PASS_ATTRIBUTES = ("code", "queue_depth")
 """What makes a class a backfill without a method: these name a compiled pass."""
 
@@ -38,11 +41,14 @@ def stated(part: object, name: str, default: Any) -> Any:
 
 
 def axes_of(found: type[Any]) -> list[str]:
-    """Return the axes whose interface a class implements.
+    """Return the axes whose interface a class implements; ``corrections`` for one that corrects an estimator.
 
-    A backfill needs no method: ``queue_depth`` and ``code`` name a compiled pass.
+    A backfill needs no method: ``queue_depth`` and ``code`` name a compiled pass. An estimator may have methods that
+    are called as those of a correction, and is none.
     """
     axes = [axis for axis in AXES if method_of(found, METHODS[axis][0]) is not None]
     if all(hasattr(found, name) for name in PASS_ATTRIBUTES) and "backfill" not in axes:
         axes.append("backfill")
+    if not axes and all(method_of(found, name) is not None for name in METHODS[CORRECTIONS][:2]):
+        return [CORRECTIONS]
     return axes

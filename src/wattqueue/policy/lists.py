@@ -11,7 +11,9 @@ from typing import Any
 
 from wattqueue.errors import PolicyError
 from wattqueue.parts.frequency_in_turn import FrequencyInTurn
+from wattqueue.policy.corrected import Corrected
 from wattqueue.policy.interfaces import method_of, stated
+from wattqueue.policy.registry import part_name
 
 Parts = tuple[Any, ...]
 
@@ -30,7 +32,12 @@ def _frequency(parts: Parts) -> FrequencyInTurn:
     return FrequencyInTurn(parts, adds=adding[0] if adding else None, highest_only=highest)
 
 
-TOGETHER: Mapping[str, Callable[[Parts], Any]] = {"frequency": _frequency}
+def _estimator(parts: Parts) -> Corrected:
+    """Return a base and its corrections as one estimator. Raises: PolicyError for a correction that occurs twice."""
+    return Corrected(parts[0], parts[1:])
+
+
+TOGETHER: Mapping[str, Callable[[Parts], Any]] = {"estimator": _estimator, "frequency": _frequency}
 """What makes one part of several, in the order in which a row lists them. Raises: PolicyError."""
 
 
@@ -38,6 +45,11 @@ def parts_in(part: Any) -> Parts:
     """Return the parts that a list was made of; the part itself where there was no list."""
     found: Parts = stated(part, "parts", (part,))
     return found
+
+
+def name_of(part: Any) -> str:
+    """Return the key of a part; those of a list, joined by commas as in a row's name: ``history-mean,margin``."""
+    return ",".join(part_name(type(each)) for each in parts_in(part))
 
 
 def one_part(policy: str, axis: str, parts: Parts) -> Any:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.option_bounds import of_option
 from wattqueue.policy.capabilities import resolve
-from wattqueue.policy.interfaces import AXES, axes_of, stated
+from wattqueue.policy.interfaces import AXES, CORRECTIONS, axes_of, stated
 from wattqueue.policy.lists import one_part
-from wattqueue.policy.registry import Policy, part_class
+from wattqueue.policy.registry import Policy, class_from_file, part_class, part_names
 from wattqueue.policy.row_files import read_option
 from wattqueue.policy.rows import ROW_DEFAULTS, Row, composed, find_row, listed
 
@@ -45,12 +46,46 @@ def policy_from_row(name: str, row: Row) -> Policy:
         raise PolicyError(
             f"unknown key {sorted(unknown)[0]!r}", where=name, hint=one_of(sorted(unknown)[0], ROW_DEFAULTS)
         )
-    built = {axis: tuple(build_part(name, axis, value) for value in listed(row[axis])) for axis in AXES}
+    built = {axis: _built(name, axis, listed(row[axis])) for axis in AXES}
     controls = built.pop("controls")
     parts: dict[str, Any] = {axis: one_part(name, axis, found) for axis, found in built.items()}
     policy = Policy(name, **parts, controls=controls, row=row)
     resolve(policy)
     return policy
+
+
+def _built(policy: str, axis: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the parts of a choice; what follows the first estimator of a list corrects it.
+
+    Raises: PolicyError as ``build_part``, naming the policy.
+    """
+    kinds = [CORRECTIONS if axis == "estimator" and k else axis for k in range(len(values))]
+    try:
+        return tuple(build_part(policy, kind, value) for kind, value in zip(kinds, values, strict=True))
+    except PolicyError as error:
+        if axis == "estimator":
+            _require_one_base(policy, values)
+        place = str(error.where or policy)
+        where = f"{policy}: {place}" if CORRECTIONS in kinds and policy not in place else place
+        raise PolicyError(error.what, where=where, hint=error.hint) from None
+
+
+def _require_one_base(policy: str, value: Sequence[Any]) -> None:
+    """Raise PolicyError for a list whose first part is a correction, or another one an estimator."""
+    for k, each in enumerate(value):
+        name = each.get("part") if isinstance(each, dict) else each
+        if not isinstance(name, str):
+            kinds = axes_of(type(name))
+        elif ".py" in name:
+            kinds = axes_of(class_from_file(name))
+        else:
+            kinds = [kind for kind in ("estimator", CORRECTIONS) if name in part_names(kind)]
+        if k == 0 and kinds == [CORRECTIONS]:
+            hint = f'write the base first: estimator = ["history-mean", "{name}"]'
+            raise PolicyError(f"estimator {name!r} is a correction, and has no base", where=policy, hint=hint)
+        if k > 0 and "estimator" in kinds:
+            hint = "leave one of them out: what follows a base corrects it (margin, unit-factors)"
+            raise PolicyError(f"estimator has two bases, {value[0]!r} and {name!r}", where=policy, hint=hint)
 
 
 def build_part(policy: str, axis: str, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wattqueue.policy.interfaces import stated
+from wattqueue.policy.lists import name_of
 from wattqueue.policy.registry import Policy, part_name
 
 
@@ -19,7 +20,7 @@ class CapPromise(NamedTuple):
 
 def promise_of(policy: Policy) -> CapPromise:
     """Return what a policy promises: by a control that limits nodes, by its ledger, or by its estimator."""
-    estimator = part_name(type(policy.estimator))
+    estimator = name_of(policy.estimator)
     maximum = bool(stated(policy.estimator, "machine_figures", False))
     start = (
         f"the maximum of its nodes (estimator {estimator})"

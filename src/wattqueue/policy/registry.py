@@ -33,7 +33,7 @@ from wattqueue.policy.interfaces import AXES, METHODS, axes_of
 def _installed_parts() -> dict[str, list[EntryPoint]]:
     """Return what other packages add, by axis; looked up once a process, since that reads a file for each package."""
     everything = entry_points()
-    return {axis: list(everything.select(group=f"wattqueue.{axis}")) for axis in AXES}
+    return {axis: list(everything.select(group=f"wattqueue.{axis}")) for axis in METHODS}
 
 
 def _installed(axis: str) -> list[EntryPoint]:
@@ -55,7 +55,7 @@ def part_class(axis: str, name: str) -> type[Any]:
 
     Raises: PolicyError if there is none, or it is not a part of this axis.
     """
-    if axis not in AXES:
+    if axis not in METHODS:
         raise PolicyError(f"unknown axis {axis!r}", hint=one_of(axis, AXES))
     if ".py" in name:
         found = class_from_file(name)

@@ -111,7 +111,12 @@ def _number(value: Any) -> float | None:
 
 
 def _word(value: Any) -> str:
-    """Return a value as text: a part with options by its name, a path by its last component, None as empty."""
+    """Return a value as text: a part with options by its name, a path by its last component, None as empty.
+
+    The parts of a list are joined by commas: an estimator and its corrections.
+    """
+    if isinstance(value, list):
+        return ",".join(map(_word, value))
     if isinstance(value, Mapping):
         value = value.get("part")
     return "" if value is None else str(value).rsplit("/", 1)[-1]

@@ -71,6 +71,8 @@ NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximu
 """Key of the note of a run that counts them, as it is printed."""
 NO_OPTION = "jobs that kept the nearest frequency, because their window or the policy's parts left none"
 """Key of the note that counts them."""
+BASE_COUNTED = "jobs whose application has no unit factors (the base's prediction counted on every unit)"
+"""The same where factors correct another estimator (rule 12)."""
 WORST_UNITS_EXCEED_CAP = "jobs that were promised no start, because their worst units exceed the cap"
 """Key of the note that counts them (rule 12 of docs/semantics.md)."""
 BROKEN_PROMISES = "jobs that started later than their first reservation promised"
@@ -215,7 +217,7 @@ class Simulation:
         self.session.plans_in_loop = history.runs.rule[PREDICTS] != 0
         self.without_factors = int(without_factors(jobs.app, prediction).sum())
         known = KnownJobs.of(jobs)
-        if prediction.unit_factor is not None:
+        if prediction.unit_factor is not None and not self.session.estimation.keeps_base:
             prediction = with_worst_case(jobs.app, machine, prediction)
             check_prediction(known, machine, prediction)
         entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
@@ -407,7 +409,8 @@ class Simulation:
         """
         beyond = int(self.view.by_unit.beyond.sum())
         schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
-        counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
+        unprofiled = BASE_COUNTED if self.session.estimation.keeps_base else NO_FACTORS
+        counts = {unprofiled: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
         counts[NO_OPTION] = self.without_options
         counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
         if self.parts.step.now.refused:

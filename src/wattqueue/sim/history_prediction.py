@@ -10,16 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.history_prediction import KNOB_SLOTS, RULE_SLOTS, HistoryState
+from wattqueue.kernels.history_prediction import BY_UNIT, KNOB_SLOTS, MARGIN, RULE_SLOTS, HistoryState
 from wattqueue.kernels.recent_runs import RecentRuns, no_recent_runs
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import Past
 from wattqueue.model.machine import Machine
-from wattqueue.parts.contracts import Estimator, Prediction, RunTime
+from wattqueue.parts.contracts import Estimator, LoopTerms, Prediction, RunTime
 from wattqueue.parts.history import HistoryBase, new_history
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.parts.recent_runs import RecentBase
 from wattqueue.policy.capabilities import Capabilities, resolve
+from wattqueue.policy.corrected import Corrected, base_of
 from wattqueue.policy.interfaces import method_of
 from wattqueue.policy.registry import Policy
 
@@ -94,8 +95,11 @@ def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) ->
     For every other one, a state that is switched off: kernels need arguments of one type.
     """
     runs = recent_runs_of(runtime)
-    if isinstance(estimator, HistoryBase) and estimator.in_loop:
-        found = estimator.loop_state()
+    base = base_of(estimator)
+    terms = estimator.loop_terms() if isinstance(estimator, Corrected) else LoopTerms()
+    if isinstance(base, HistoryBase) and base.in_loop and terms is not None:
+        found = base.loop_state()
+        found.rule[BY_UNIT], found.knob[MARGIN] = terms.by_unit, terms.margin
         peak = jobs.peak_power_w()
         greatest = peak if peak is not None else np.zeros(0)
         scale = found.scale

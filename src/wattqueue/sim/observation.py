@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wattqueue.kernels import state
+from wattqueue.kernels import codes, state
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import Observed
-from wattqueue.parts.contracts import Finished, FinishedRuns
+from wattqueue.parts.contracts import Finished, FinishedRuns, Runs
 
 
 class Completions:
@@ -28,8 +29,11 @@ class Completions:
         self.read = 0
         loop.reports_completions = 1
 
-    def new(self) -> Finished | None:
-        """Return the jobs that ended since the last call, in order of their ends; None for none."""
+    def new(self, held: state.Held | None = None) -> Finished | None:
+        """Return the jobs that ended since the last call, in order of their ends; None for none.
+
+        ``held`` is what jobs hold, and held: with it, where and how they ran is told, too.
+        """
         count, log = int(self.loop.finished), self.log
         if count == self.read:
             return None
@@ -39,7 +43,16 @@ class Completions:
         mean = (log.energy_j[rows] - log.past_j[rows]) / (end - log.start[rows]) / self.nodes[rows]
         peak = self.peak_w
         top = mean if peak is None else np.where(np.isnan(peak[rows]), mean, np.maximum(peak[rows], mean))
-        return Finished(rows, end, mean, top)
+        return Finished(rows, end, mean, top, None if held is None else runs_of(held, log, rows))
+
+
+def runs_of(held: state.Held, log: state.Log, rows: NDArray[np.int32]) -> Runs:
+    """Return units, option and limits of runs that ended: the interval log only grows, so that it still has them."""
+    count = held.pieces[rows]
+    first = np.cumsum(count, dtype=np.int64) - count
+    at = np.repeat(held.first[rows] - first, count) + np.arange(count.sum())
+    limit_w = log.limit_uw[rows] / codes.MICRO
+    return Runs(first, count, held.low[at], held.high[at], log.end_option[rows], limit_w)
 
 
 class EndedRuns:

@@ -25,7 +25,7 @@ from wattqueue.model.schedule import Schedule
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import Scale, partition_figures
-from wattqueue.parts.unit_tables import factors_on, rows_of
+from wattqueue.parts.unit_tables import factors_on, rows_of, to_mean_one
 from wattqueue.policy.by_unit import bounds_of_partitions
 from wattqueue.sim.reference import asked_partitions, option_at, reference_options, refuse_clock
 
@@ -171,8 +171,7 @@ def _units(
         row = rows_of(table, apps)
         factor = np.ones((len(apps), machine.units))
         factor[row >= 0] = _on_units(table, machine, units.where)[row[row >= 0]]
-        for first, end in bounds_of_partitions(machine):
-            factor[:, first:end] /= factor[:, first:end].mean(axis=1, keepdims=True)
+        to_mean_one(factor, machine)
         found.append(factor)
         known |= row >= 0
     return found[0], found[1], known

@@ -37,7 +37,7 @@ from wattqueue.kernels.profile_power import (
     sum_on_grid,
     sum_steps,
 )
-from wattqueue.kernels.state import UnitFactors
+from wattqueue.kernels.state import UnitFactorTable
 from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
@@ -155,7 +155,7 @@ def at_option(
     return unit_uw(table, rows, option), factor
 
 
-def _slowest(times: UnitFactors, schedule: Schedule, rows: NDArray[np.intp]) -> Floats:
+def _slowest(times: UnitFactorTable, schedule: Schedule, rows: NDArray[np.intp]) -> Floats:
     """Return the greatest time factor among the units of each job. Shape (k,)."""
     found = np.ones(len(rows))
     for k, job in enumerate(rows.tolist()):

@@ -137,7 +137,7 @@ class SimulatedWorld:
 
     def finished(self) -> Finished | None:
         """Return the jobs that ended since the last call, with measured watts (rule 11); None for none."""
-        return None if self.completions is None else self.completions.new()
+        return None if self.completions is None else self.completions.new(self.kernel.held)
 
     def finished_runs(self) -> FinishedRuns | None:
         """Return the run times of jobs that ended since the last call; None for none."""

@@ -26,7 +26,7 @@ from wattqueue.model.schedule import Schedule
 from wattqueue.parts.history import HistoryBase
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.policy import load_policy
-from wattqueue.policy.rows import find_row
+from wattqueue.policy.rows import find_row, part_names
 from wattqueue.sim.engine import simulate
 from wattqueue.workload.marconi import generate
 from wattqueue.workload.windows import busy_begins, nodes_in_system
@@ -74,7 +74,7 @@ class Prepared:
         row = find_row(policy)
         if not (isinstance(row["ledger"], dict) and row["ledger"]["part"] == "chance"):
             return ()
-        before = self.hours[row["estimator"]].before(self.trace.begins_s[window])
+        before = self.hours[part_names(row["estimator"])].before(self.trace.begins_s[window])
         spread, epsilon = spread_of(before), row["ledger"]["epsilon"]
         known = asdict(spread) | {"deviations": z_of(before, spread, epsilon)}
         return tuple((key, float(value)) for key, value in known.items())
@@ -160,7 +160,7 @@ def residuals(jobs: Jobs, machine: Machine, replay: Schedule, policies: Sequence
     found = {}
     part = machine.partitions[0]
     for policy in map(load_policy, policies):
-        name = policy.row["estimator"]
+        name = part_names(policy.row["estimator"])
         if isinstance(policy.ledger, Chance) and name not in found:
             if not isinstance(policy.estimator, HistoryBase) or part.max_w is None:
                 raise PolicyError(f"estimator {name} cannot be calibrated", where=policy.name, hint="use a history")

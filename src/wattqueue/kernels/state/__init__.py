@@ -31,7 +31,7 @@ from wattqueue.kernels.state.queue import (
     Reservations,
     Rows,
     Tree,
-    UnitFactors,
+    UnitFactorTable,
 )
 from wattqueue.kernels.state.truth import (
     AnnouncedSteps,
@@ -75,6 +75,6 @@ __all__ = [
     "Sensors",
     "Tree",
     "Truth",
-    "UnitFactors",
+    "UnitFactorTable",
     "Units",
 ]

@@ -24,7 +24,7 @@ class Rows(NamedTuple):
 
 
 @referenced
-class UnitFactors(NamedTuple):
+class UnitFactorTable(NamedTuple):
     """Watts of each unit relative to what ``Rows`` says, by application (rule 12 of docs/semantics.md).
 
     An empty ``table`` means that all units of a partition are equal.

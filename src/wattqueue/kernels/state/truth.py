@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wattqueue.kernels._numba import Scalars, referenced
-from wattqueue.kernels.state.queue import Array, Rows, UnitFactors
+from wattqueue.kernels.state.queue import Array, Rows, UnitFactorTable
 
 
 @referenced
@@ -241,9 +241,9 @@ class Truth(NamedTuple):
     """(n,) float64 seconds of work at reference speed, at most the walltime."""
     actual: Rows
     """True watts and time factors by option."""
-    by_unit: UnitFactors
+    by_unit: UnitFactorTable
     """True factors of units that differ."""
-    time_by_unit: UnitFactors
+    time_by_unit: UnitFactorTable
     """True factors of run time by unit."""
     phases: Phases
     """Power profiles that the watts of jobs follow."""
@@ -329,3 +329,7 @@ class Log(NamedTuple):
     """int32 units with a job."""
     finished: Array
     """int32 jobs that ended since Python read them last."""
+    end_option: Array
+    """(n,) int16 option at which it ended; kept where completions are reported, as the next column."""
+    limit_uw: Array
+    """(n,) float64 lowest limit at its end on a power domain of its units, inf for none."""

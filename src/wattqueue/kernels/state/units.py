@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wattqueue.kernels._numba import referenced
-from wattqueue.kernels.state.queue import Array, UnitFactors
+from wattqueue.kernels.state.queue import Array, UnitFactorTable
 
 
 @referenced
@@ -96,7 +96,7 @@ class Held(NamedTuple):
 class ByUnit(NamedTuple):
     """What a pass knows of units that differ, or are taken by rank (docs/adr/0013)."""
 
-    factors: UnitFactors
+    factors: UnitFactorTable
     """Predicted factors."""
     rising: Array
     """(A + 1, U) float64 the factors of each partition from the least to the greatest; empty where ``factors`` is."""

@@ -19,6 +19,7 @@ from wattqueue.formats.ear.files import read_coefficients_csv
 from wattqueue.live.requests import MeasuredJob
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
+from wattqueue.policy.corrected import base_of, with_base
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy
 from wattqueue.store.applications import ApplicationDatabase, AppRun, Entry
@@ -47,14 +48,15 @@ class Applications:
 
         Raises: InputError for a policy whose estimator does not use application profiles.
         """
-        if "profiles" not in stated(policy.estimator, "reads", ()):
+        if "profiles" not in stated(base_of(policy.estimator), "reads", ()):
             text = f"the estimator of policy {policy.name} does not use application profiles"
             raise InputError(
                 text, where="applications", hint="leave the section out, or use a policy with estimator ear"
             )
         on_new = "trial" if self.first_run == "trial" else "skip"
-        estimator: Any = type(policy.estimator)
-        return replace(policy, estimator=estimator(profiles=self.profiles(), on_new_hardware=on_new))
+        estimator: Any = type(base_of(policy.estimator))
+        known = estimator(profiles=self.profiles(), on_new_hardware=on_new)
+        return replace(policy, estimator=with_base(policy.estimator, known))
 
     def profiles(self) -> AppProfiles:
         """Return time and watts of every known application at every frequency, from the present entries."""

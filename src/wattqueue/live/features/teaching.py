@@ -16,6 +16,7 @@ from wattqueue.live.planner import RoundState
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.telemetry.base import JobSource
+from wattqueue.policy.corrected import base_of
 from wattqueue.policy.interfaces import stated
 
 ACCOUNTING_S = 60.0
@@ -64,7 +65,7 @@ class Teacher:
         fresh = self.measured_jobs.keep(jobs)
         if self.accounting is not None:
             self.measured_jobs.forget([one.request.key for one in jobs])
-        estimator: Any = self.predictor.session.estimation.part
+        estimator: Any = base_of(self.predictor.session.estimation.part)
         applications = self.applications
         if applications is not None and applications.learn(fresh) and "profiles" in stated(estimator, "reads", ()):
             estimator.profiles = applications.profiles()

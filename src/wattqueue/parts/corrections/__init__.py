@@ -1,0 +1,1 @@
+"""Corrections of an estimator: what stands behind a base in its list (``contracts.PowerCorrection``)."""
