@@ -80,7 +80,7 @@ PARTS = {
     *("Suspend", "Resume", "DrainNode"),
     *("Estimator", "OnlineEstimator", "Remembering", "Order", "RerankingOrder", "Frequency", "Placement"),
     *("Backfill", "CustomBackfill", "Ledger", "Control", "Asked", "Entries", "Finished", "Prediction", "Start"),
-    *("RunTime", "OnlineRunTime", "FinishedRuns"),
+    *("RunTime", "OnlineRunTime", "FinishedRuns", "PowerCorrection", "Runs"),
     *("Floats", "Ints", "KnownJobs", "Observed", "View", "check_estimator", "check_part"),
     *("WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE"),
 }

@@ -13,6 +13,7 @@ import wattqueue
 from wattqueue import parts
 from wattqueue.campaign.file import CampaignFile, SlurmTable, WindowsTable, WorkloadTable
 from wattqueue.options import options_of
+from wattqueue.policy.interfaces import CORRECTIONS
 from wattqueue.policy.registry import part_names
 from wattqueue.policy.rows import published_rows
 
@@ -66,7 +67,12 @@ def test_the_api_page_has_every_public_name(pages: ModuleType, package: ModuleTy
 def test_the_guide_says_for_whom_each_estimator_and_policy_is() -> None:
     text = (DOCS / "guide" / "choose.md").read_text(encoding="utf-8")
     sections = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
-    for section, names in (("Estimators", part_names("estimator")), ("Policies", list(published_rows()))):
+    known = {
+        "Estimators": part_names("estimator"),
+        "Corrections": part_names(CORRECTIONS),
+        "Policies": published_rows(),
+    }
+    for section, names in known.items():
         listed = [
             name for row in re.findall(r"^\| (`[^|]*) \|", sections[section], re.MULTILINE) for name in row.split(", ")
         ]

@@ -143,6 +143,9 @@ def test_a_users_estimator_cannot_read_outcomes_unless_it_says_so(trace: Path, t
     [
         (["--estimator", "histroy"], "'histroy'"),
         (["--estimator", "maximum"], "--node-watts IDLE:MAX"),
+        (["--estimator", "history-mean+margin:factor=0"], "margin"),
+        (["--estimator", "history-mean+last-job"], "'last-job'"),
+        (["--estimator", "history-mean+unit-factors:table=no.csv"], "no.csv"),
         (["--estimator", "maximum,maximum"], "--estimator"),
         (["--machine", "marconi100", "--node-watts", "1:2"], "--node-watts"),
         (["--node-watts", "many"], "'many'"),
@@ -154,6 +157,20 @@ def test_a_mistake_is_one_line(trace: Path, tmp_path: Path, words: list[str], sa
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_what_stands_behind_a_plus_corrects(trace: Path, tmp_path: Path) -> None:
+    """A margin of 1.25 raises each prediction by as much; factors of units are for runs, in which jobs have units."""
+    factors = tmp_path / "units.csv"
+    factors.write_text("app,unit,watts\n" + "".join(f"a,{unit},{100 + unit % 2}\n" for unit in range(4_000)))
+    specs = ["history-mean", "history-mean+margin:factor=1.25", f"history-mean+unit-factors:table={factors}"]
+    named = [word for spec in specs for word in ("--estimator", spec)]
+    done = run(trace, *named, "--node-watts", "100:1500", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    rows = table(tmp_path / "out" / "predictions.csv")
+    watts = [[float(row["predicted_w"]) for row in rows if row["estimator"] == spec] for spec in specs]
+    np.testing.assert_allclose(watts[1], np.array(watts[0]) * 1.25)
+    np.testing.assert_array_equal(watts[2], watts[0])
 
 
 def test_a_trace_without_watts(tmp_path: Path) -> None:

@@ -84,11 +84,13 @@ def test_a_base_learns_what_it_would_on_equal_units(seed: int) -> None:
     truth = replace(world.actual, unit_factor=factor)
     rank = rng.integers(0, 4, factor.shape).astype(float)
     told = []
-    for actual, corrections, order in (
-        (world.actual, [], None), (truth, [UnitFactors(table=table_of(factor)), Margin(factor=1.3)], rank),
-    ):  # fmt: skip
+    cases: list[tuple[Prediction, list[Any], Any]] = [
+        (world.actual, [], None),
+        (truth, [UnitFactors(table=table_of(factor)), Margin(factor=1.3)], rank),
+    ]
+    for actual, corrections, order in cases:
         base = Recorder()
-        estimator = Corrected(base, corrections) if corrections else base
+        estimator: Any = Corrected(base, corrections) if corrections else base
         policy = load_policy("easy", estimator=estimator, placement=Ranks(order))
         run = simulate(jobs, world.machine, policy, actual=actual)
         assert len(base.told) >= run.schedule.ran.sum() - 1
@@ -125,7 +127,7 @@ def test_the_loop_predicts_what_python_does(seed: int, name: str) -> None:
     margin = float(np.round(rng.uniform(0.8, 1.3), 3))
     runs: list[Run] = []
     for base in BASES[name]:
-        corrections = [UnitFactors(table=table), Margin(factor=margin)]
+        corrections: list[Any] = [UnitFactors(table=table), Margin(factor=margin)]
         policy = load_policy("easy", estimator=Corrected(base(), corrections[: 1 + seed % 2]))
         simulation = Simulation(world.jobs, machine, policy, world.cap, actual, world.events)
         assert simulation.session.predicts_in_loop == (not runs)

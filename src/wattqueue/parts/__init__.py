@@ -1,4 +1,4 @@
-"""The stock parts of policies: one folder for each of the eight choices, one file for each part.
+"""The stock parts of policies: one folder for each of the eight choices and for corrections, one file a part.
 
 The file's name is the part's name in ``policies.toml`` (``parts/order/priority_inc.py`` is ``order = "priority_inc"``),
 the one public class in it is the part, and its keyword arguments are its settings. The registry finds parts by listing
@@ -59,8 +59,10 @@ if TYPE_CHECKING:
         OnlineRunTime,
         Order,
         Placement,
+        PowerCorrection,
         Prediction,
         Remembering,
+        Runs,
         RunTime,
         Start,
     )
@@ -70,17 +72,17 @@ if TYPE_CHECKING:
 _CONTRACTS = (
     *("Asked", "Backfill", "Entries", "Estimator", "Finished", "FinishedRuns", "Floats"),
     "Frequency",
-    *("Ints", "OnlineEstimator", "OnlineRunTime", "Order", "Placement", "Prediction"),
-    *("Remembering", "RunTime", "Start"),
+    *("Ints", "OnlineEstimator", "OnlineRunTime", "Order", "Placement", "PowerCorrection", "Prediction"),
+    *("Remembering", "RunTime", "Runs", "Start"),
 )
 _RUN_CONTRACTS = ("Control", "CustomBackfill", "Ledger", "RerankingOrder")
 _FORMATS = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
 __all__ = [  # noqa: RUF022  parts, then formats
     "Action", "Asked", "Backfill", "Control", "CustomBackfill", "DrainNode", "Entries", "Estimator", "Finished",
     "FinishedRuns", "Floats", "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator",
-    "OnlineRunTime", "Order", "Placement", "Prediction", "Refusal", "Remembering", "Requeue", "RerankingOrder",
-    "Resume", "RunTime", "SetDomainCaps", "SetFrequency", "Start", "StartJob", "StopNode", "Suspend", "View",
-    "WakeNode", "check_estimator", "check_part",
+    "OnlineRunTime", "Order", "Placement", "PowerCorrection", "Prediction", "Refusal", "Remembering", "Requeue",
+    "RerankingOrder", "Resume", "RunTime", "Runs", "SetDomainCaps", "SetFrequency", "Start", "StartJob", "StopNode",
+    "Suspend", "View", "WakeNode", "check_estimator", "check_part",
     "WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE",
 ]  # fmt: skip
 
