@@ -18,7 +18,7 @@ import pytest
 from tests.live.site import NET_W, TOTAL_W, Site, as_account, cap_text
 from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, SlurmLab, wait_for
 from wattqueue.kernels.cache import CACHE_DIR
-from wattqueue.live.guard.audit_check import broken
+from wattqueue.live.guard.audit_check import check_audit
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -65,6 +65,14 @@ class GuardedSite(Site):
         self.child = self.spawn(argv, {**self.env, "WATTQUEUE_CACHE_DIR": str(self.root / "live/planner/cache")})
         self.started_s = 0.0
 
+    def start_standby(self, config: Path) -> None:
+        """Start another planner, which waits for the first one's lease; from now on it is the one to be stopped."""
+        code = "from wattqueue.cli import main; main()"
+        argv = as_account(PLANNER, "-c", code, "live", "--config", str(config), "--standby")
+        elsewhere = ("unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh", *argv)
+        env = {**self.env, "WATTQUEUE_CACHE_DIR": str(self.root / "live/planner/cache")}
+        self.child = self.spawn(elsewhere, env)
+
     def begin_both(self, cap: str) -> tuple[Path, Path]:
         """Configure and start both; return their files."""
         files = self.configure_both(cap)
@@ -110,7 +118,7 @@ def test_work_gets_done_and_the_cap_holds(guarded: GuardedSite) -> None:
     jobs = [guarded.lab.submit("-N1", "-p", "p1", "--wrap=sleep 1") for _ in range(8)]
     assert guarded.wait_ended(jobs, 600) > 0
     path = guarded.root / "live/run/audit.jsonl"
-    assert broken(path) == 0
+    assert check_audit(path.parent).problem == ""
     kinds = [json.loads(line).get("kind") for line in path.read_text().splitlines()]
     assert kinds.count("release") >= 8
     assert "pool" in kinds
@@ -158,13 +166,11 @@ def test_the_data_file_of_the_submit_script_is_kept(guarded: GuardedSite) -> Non
     guarded.open_gate(job)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_planner_that_dies_is_taken_over_by_the_release(guarded: GuardedSite, number: signal.Signals) -> None:
+def test_a_planner_that_dies_is_taken_over_by_the_release(guarded: GuardedSite) -> None:
     config, _ = guarded.begin_both(cap_text(400))
     runs = guarded.gated("-N2", "-p", "p1")
     guarded.wait_running([runs])
-    assert guarded.child is not None
-    guarded.child.send_signal(number)
+    guarded.kill()
     waits = guarded.gated("-N1", "-p", "p1")  # held for a controller that does nothing any more
     wait_for("an old heartbeat", lambda: guarded.beat_age_s() > 6.0, step_s=0.2)
     done = guarded.release(config)
@@ -190,7 +196,7 @@ def test_a_guard_that_dies_starts_nothing_twice_and_goes_on(guarded: GuardedSite
     guarded.wait_running(more)
     assert guarded.used_w()[0] <= 400
     guarded.open_gate(*more)
-    assert broken(guarded.root / "live/run/audit.jsonl") == 0
+    assert check_audit(guarded.root / "live/run").problem == ""
 
 
 def test_a_guard_that_stands_still_and_goes_on(guarded: GuardedSite) -> None:
@@ -201,6 +207,83 @@ def test_a_guard_that_stands_still_and_goes_on(guarded: GuardedSite) -> None:
     guarded.guard.send_signal(signal.SIGCONT)
     guarded.wait_running(jobs)
     guarded.open_gate(*jobs)
+
+
+AWAY = {
+    "the guard stands still": (signal.SIGSTOP, ("guard",)),
+    "the planner stands still": (signal.SIGSTOP, ("planner",)),
+    "both stand still": (signal.SIGSTOP, ("guard", "planner")),
+    "both are killed": (signal.SIGKILL, ("guard", "planner")),
+}
+
+
+@pytest.mark.parametrize(("number", "names"), AWAY.values(), ids=AWAY)
+def test_whoever_is_away_for_long_holds_nothing_and_work_goes_on_afterwards(
+    guarded: GuardedSite, number: signal.Signals, names: tuple[str, ...]
+) -> None:
+    """Nothing is held for ever, and what resumes starts nothing: the guard ends, and the next one goes on."""
+    config, file = guarded.begin_both(cap_text(400))
+    runs = guarded.gated("-N2", "-p", "p1")
+    guarded.wait_running([runs])
+    guard, planner = guarded.guard, guarded.child
+    assert guard is not None
+    assert planner is not None
+    processes = [{"guard": guard, "planner": planner}[name] for name in names]
+    for process in processes:
+        process.send_signal(number)
+    waits = guarded.gated("-N2", "-p", "p1")  # held for a controller that does nothing
+    wait_for("an old heartbeat", lambda: guarded.beat_age_s() > 6.0, step_s=0.2)
+    done = guarded.release(config)
+    assert done.returncode == 0, done.stderr
+    assert guarded.used_w()[0] <= 400
+    guarded.open_gate(runs)
+    guarded.wait_started([waits])
+    for process in processes:
+        process.send_signal(signal.SIGCONT)
+    guard.wait(PATIENCE_S)  # its right to write was taken over
+    guarded.start_guard(file)
+    if number == signal.SIGKILL:
+        planner.wait(PATIENCE_S)
+        guarded.start(config)
+    more = [guarded.gated("-N1", "-p", "p2") for _ in range(2)]
+    guarded.open_gate(waits)
+    guarded.wait_running(more)
+    assert guarded.used_w()[0] <= 400
+    guarded.open_gate(*more)
+    for job in (runs, waits, *more):
+        assert guarded.lab.field(job, "Restarts") == "0"
+    assert check_audit(guarded.root / "live/run").problem == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_standby_takes_over_behind_the_same_guard(guarded: GuardedSite, number: signal.Signals) -> None:
+    """It has run folder and host name of its own, as on another host. The first one ends when it resumes."""
+    config, _ = guarded.begin_both(cap_text(400))
+    first = guarded.gated("-N1", "-p", "p1")
+    guarded.wait_running([first])
+    other = config.with_name("standby.toml")
+    other.write_text(config.read_text().replace('"planner/run"', '"planner/run2"'))
+    at_work = guarded.child
+    assert at_work is not None
+    guarded.start_standby(other)
+    wait_for("the standby", lambda: "standby: at work is" in guarded.log.read_text(), step_s=0.2)
+    at_work.send_signal(number)
+    waits = [guarded.gated("-N1", "-p", "p2") for _ in range(2)]
+    guarded.open_gate(first)
+    guarded.wait_running(waits)
+    assert guarded.used_w()[0] <= 400
+    if number == signal.SIGSTOP:
+        at_work.send_signal(signal.SIGCONT)
+    assert at_work.wait(PATIENCE_S) != 0, "it has lost the lease of the database"
+    more = guarded.gated("-N1", "-p", "p1")
+    guarded.open_gate(*waits)
+    guarded.wait_running([more])
+    guarded.open_gate(more)
+    for job in (first, *waits, more):
+        assert guarded.lab.field(job, "Restarts") == "0"
+    assert guarded.guard is not None
+    assert guarded.guard.poll() is None, "the guard serves on"
+    assert check_audit(guarded.root / "live/run").problem == ""
 
 
 def test_a_cap_that_falls_lowers_the_pool_without_a_planner(guarded: GuardedSite) -> None:
