@@ -11,7 +11,7 @@ from tools.packages import CORE, packages
 from wattqueue.policy.interfaces import AXES
 
 FLOORS = [
-    {"errors", "lazy", "options", "version"},
+    {"callable_package", "errors", "lazy", "options", "version"},
     {"model"},
     {"formats", "workload", "kernels", "parts"},
     {"store"},
@@ -159,6 +159,7 @@ def test_the_arrows_are_those_of_the_design() -> None:
 MAY_KNOW_SLURM = {
     "live.assemble": "connects what a configuration names",
     "live.guard.__main__": "connects what the guard's settings name",
+    "live.guard.accounting": "runs the commands of Slurm, those of the accounting for a short time",
     "live.guard.client": "stands for commands and writes of Slurm",
     "live.guard.serve": "runs the commands of Slurm",
 }

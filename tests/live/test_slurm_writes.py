@@ -25,7 +25,7 @@ from wattqueue.live.cluster import (
     StopJob,
     Write,
 )
-from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.cluster import SlurmCluster, frequencies_in
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
 from wattqueue.live.slurm.lists import SUBMITTED, parse_job
 from wattqueue.live.slurm.writer import Frequencies, ReconfigurePool, ReservationPool
@@ -249,4 +249,4 @@ def test_a_name_that_is_no_job_keeps_a_command_of_many_from_being_run() -> None:
 def test_frequency_files_that_are_not_text_or_no_number_are_left_out(tmp_path: Path) -> None:
     for name, content in (("7", b"1800000\n"), ("8", b"\xff\xfe"), ("9", "²".encode()), ("10", b"")):
         (tmp_path / name).write_bytes(content)
-    assert Frequencies(tmp_path).now() == {"7": 1_800_000}
+    assert frequencies_in(tmp_path) == {"7": 1_800_000}

@@ -10,9 +10,9 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.live.cluster import ReleaseJob, SetPool, Snapshot, Write
-from wattqueue.live.files.withheld import WITHHELD, stored, stored_figure
+from wattqueue.live.files.withheld import WITHHELD, stored_figure
 from wattqueue.live.release import FAILED, Released, ReleaseSettings, release_all
-from wattqueue.live.watts.missed import missed_w
+from wattqueue.live.watts.missed import missed_w, stored
 from wattqueue.model.signals import Cap
 
 IDLE_W, TOTAL_W, EVERY_S = 800.0, 1600, 30.0

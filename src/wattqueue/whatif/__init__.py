@@ -15,6 +15,6 @@ The package can be called: ``wattqueue.whatif(jobs, machine, cap="60%..100%")`` 
 defined in ``wattqueue.api.whatif``.
 """
 
-from wattqueue.lazy import callable_package
+from wattqueue.callable_package import callable_package
 
 callable_package(__name__, "wattqueue.api.whatif")  # wattqueue.whatif(...) is public, and so is this package's name

@@ -172,7 +172,7 @@ def guarded(
     texts, ticks = Texts(fake), count()
     # each look at a clock is later than the one before, as in the world
     clock = lambda: fake.now_s + 1e-6 * next(ticks)  # noqa: E731
-    guard = WriteGuard(settings, texts, texts, AuditFile(folder / "audit.jsonl", clock), clock)
+    guard = WriteGuard(settings, texts, texts, AuditFile(folder, clock), clock)
     return Guarded(fake, guard, texts)
 
 

@@ -13,15 +13,14 @@ import pytest
 from tests.live.guard.world import NODE_W, TOTAL_W, NaiveJob, NaiveSlurm, random_write
 from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.consent_tags import SiteDefaults
-from wattqueue.live.files.withheld import stored
 from wattqueue.live.guard.audit import AuditFile
-from wattqueue.live.guard.audit_check import broken
 from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER, UNKNOWN
 from wattqueue.live.guard.serve import WriteGuard, reads
 from wattqueue.live.guard.settings import LAST_RESORT, GuardSettings
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.lists import JOBS, POOL
 from wattqueue.live.watts.bound import ABOVE, AcceptedOvershoot
+from wattqueue.live.watts.missed import stored
 
 CAP_W, IDLE_W = 900, 100
 
@@ -33,7 +32,7 @@ def settings(folder: Path, **more: Any) -> GuardSettings:
 
 def guard_of(slurm: NaiveSlurm, folder: Path, **more: Any) -> WriteGuard:
     found = settings(folder, **more)
-    journal = AuditFile(folder / "audit.jsonl")
+    journal = AuditFile(folder)
     return WriteGuard(found, slurm, slurm, journal, lambda: slurm.now_s)
 
 
@@ -394,21 +393,6 @@ def test_lists_that_the_planner_had_read_are_not_read_again(tmp_path: Path) -> N
     slurm.now_s += 21.0
     write(guard, pool(600))
     assert slurm.calls == [JOBS, POOL, JOBS, POOL]
-
-
-def test_the_audit_is_a_chain(tmp_path: Path) -> None:
-    slurm = NaiveSlurm(open_w=100)
-    write(guard_of(slurm, tmp_path), pool(200), pool(100))
-    write(guard_of(slurm, tmp_path), pool(300))
-    path = tmp_path / "audit.jsonl"
-    lines = path.read_text().splitlines()
-    assert [json.loads(line).get("outcome") for line in lines].count("done") == 3
-    assert broken(path) == 0
-    for k, line in enumerate(lines):
-        path.write_text("\n".join([*lines[:k], line.replace("done", "none").replace("pool", "hold"), *lines[k + 1 :]]))
-        assert broken(path) == k + 1
-        path.write_text("\n".join([*lines[:k], *lines[k + 1 :]]))
-        assert broken(path) == (k + 1 if k + 1 < len(lines) else 0)
 
 
 def test_what_cannot_be_recorded_is_done_only_where_it_lowers(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wattqueue.live.cluster import Job
-from wattqueue.live.files.lease import read_stamp, replace_text
-from wattqueue.model.bounds import is_whole
+from wattqueue.live.files.lease import replace_text
 
 WITHHELD = "withheld"
 
@@ -32,9 +31,3 @@ def stored_figure(pool_w: int, total_w: int, suspended: int) -> int:
 def store(folder: Path, watts: int, now_s: float) -> None:
     """Store the figure. Raises: OutputError where that is not possible; of equal length, it needs no room on a disk."""
     replace_text(folder / WITHHELD, f"{watts:012d} {int(now_s):012d}\n")
-
-
-def stored(folder: Path) -> int | None:
-    """Return the controller's last figure; None where it has stored none."""
-    found = read_stamp(folder / WITHHELD)
-    return int(found[0]) if found is not None and is_whole(found[0]) else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError, WattQueueError
+from wattqueue.live.guard.accounting import MOST_S, BriefAccounting
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.serve import WriteGuard, run
 from wattqueue.live.guard.settings import GuardSettings, read_settings
@@ -23,7 +25,8 @@ def guard_of(settings: GuardSettings) -> WriteGuard:
     if unknown := given.keys() - known.keys():
         raise InputError(f"unknown key slurm.{min(unknown)}", where="guard.toml")
     environment = {"SLURM_CONF": given["conf"]} if given["conf"] else {}
-    slurm = Commands(float(given["timeout_s"]), environment, given["bin_dir"])
+    commands = Commands(float(given["timeout_s"]), environment, given["bin_dir"])
+    slurm = BriefAccounting(commands, replace(commands, timeout_s=min(MOST_S, commands.timeout_s)))
     pool: PoolMethod = ReservationPool()
     if given["pool_file"]:
         line = given["pool_line"] or ReconfigurePool.line
@@ -35,7 +38,10 @@ def guard_of(settings: GuardSettings) -> WriteGuard:
     except OSError as error:
         raise InputError(f"the run folder cannot be used: {error.strerror}", where=settings.run_dir) from error
     return WriteGuard(
-        settings, slurm, SlurmWriter(slurm, pool, frequencies), AuditFile(settings.run_dir / "audit.jsonl")
+        settings,
+        slurm,
+        SlurmWriter(commands, pool, frequencies),
+        AuditFile(settings.run_dir),
     )
 
 

@@ -1,12 +1,14 @@
 """The guard's record of its writes: lines of JSON, each with the hash of the one before.
 
 Every line has a number, a time, what was about to be done or what came of it, and ``hash``: SHA-256 of the line without
-it and of the hash before. A line that is changed or removed breaks all that follow (``audit_check.broken``). A file is
-not removed by the guard; an administrator who rotates it begins a new chain.
+it and of the hash before. A line that is changed or removed breaks all that follow (``audit_check``, for ``doctor``). A
+file of more than ``most_bytes`` is renamed to ``NAME.1``, in place of the one before; the new one begins with a line
+that states the last hash of that, so that the chain goes on. Lines are ASCII, whatever a planner wrote.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,27 +20,39 @@ from pathlib import Path
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import Write
 
+AUDIT, OLDER = "audit.jsonl", "audit.jsonl.1"
+"""The file in the guard's run folder, and the one before it."""
+MOST_BYTES = 100_000_000
+"""Size from which a file is put aside; some 300,000 lines."""
+BEGIN = "begin"
+"""Kind of the first line of a file that follows another one; ``why`` is the last hash of that."""
+
 
 @dataclass
 class AuditFile:
     """A journal of writes (``live.apply.Journal``)."""
 
-    path: Path
+    folder: Path
     clock: Callable[[], float] = time.time
+    most_bytes: int = MOST_BYTES
     _last: tuple[int, str] = field(default=(0, ""))
+    _end: str = ""
+    """What ends a line that was cut short, as by a power failure; ``audit_check`` names such a line."""
 
     def __post_init__(self) -> None:
         """Go on behind the last line. Raises: OutputError where the file cannot be read."""
+        self.path, older = self.folder / AUDIT, self.folder / OLDER
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
-        except (OSError, UnicodeDecodeError) as error:
-            raise OutputError(f"the audit file cannot be read: {error}", where=self.path) from error
-        if lines:
-            try:
-                found = json.loads(lines[-1])
+            path = older if older.exists() and not self.path.exists() else self.path
+            lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else [""]
+        except OSError as error:
+            raise OutputError(f"the audit file cannot be read: {error.strerror}", where=path) from error
+        self._end = "\n" if lines[-1] and path == self.path else ""
+        for line in reversed(lines):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                found = json.loads(line)
                 self._last = int(found["number"]), str(found["hash"])
-            except (ValueError, KeyError, TypeError):  # a line cut short by a full disk; ``audit_check`` names it
-                self._last = len(lines), ""
+                break
 
     def intend(self, writes: Sequence[Write]) -> list[int]:
         """Record that writes are about to be done; return their numbers. Raises: OutputError."""
@@ -54,27 +68,40 @@ class AuditFile:
         self._add([{"kind": kind, "why": text}])
 
     def _add(self, rows: Sequence[dict[str, object]]) -> list[int]:
-        number, before = self._last
-        lines, numbers = [], []
-        for row in rows:
-            number += 1
-            content = {"number": number, "time_s": self.clock(), **row}
-            before = hashed(content, before)
-            lines.append(json.dumps({**content, "hash": before}, ensure_ascii=False) + "\n")
-            numbers.append(number)
+        """Append lines; return their numbers. A part that was written is taken back where the disk is full."""
         try:
+            text, last = self._lines([*self._begin(), *rows])
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
             try:
-                text = "".join(lines).encode("utf-8", "replace")
+                size = os.fstat(handle).st_size
                 if os.write(handle, text) != len(text):
+                    os.ftruncate(handle, size)
                     raise OSError(None, "the disk is full")
                 os.fsync(handle)
             finally:
                 os.close(handle)
         except OSError as error:
             raise OutputError(f"the audit file cannot be written: {error.strerror}", where=self.path) from error
-        self._last = number, before
-        return numbers
+        self._last, self._end = last, ""
+        return list(range(last[0] - len(rows) + 1, last[0] + 1))
+
+    def _begin(self) -> list[dict[str, object]]:
+        """Put a file that is too large aside; return the first line of one that follows it. Raises: OSError."""
+        if self.path.exists():
+            if self.path.stat().st_size <= self.most_bytes:
+                return []
+            self.path.replace(self.folder / OLDER)
+        return [{"kind": BEGIN, "why": self._last[1]}] if self._last[0] else []
+
+    def _lines(self, rows: Sequence[dict[str, object]]) -> tuple[bytes, tuple[int, str]]:
+        """Return rows as lines behind the last one, and number and hash of the last of them."""
+        (number, before), text = self._last, self._end
+        for row in rows:
+            number += 1
+            content = {"number": number, "time_s": self.clock(), **row}
+            before = hashed(content, before)
+            text += json.dumps({**content, "hash": before}) + "\n"
+        return text.encode(), (number, before)
 
 
 def hashed(content: dict[str, object], before: str) -> str:

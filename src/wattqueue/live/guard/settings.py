@@ -31,12 +31,9 @@ from wattqueue.errors import InputError
 from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.watts.bound import NO_OVERSHOOT, AcceptedOvershoot
 
-ACCEPTED = {
-    "estimates": "jobs start with what the planner predicts",
-    "limits": "licences of running jobs follow limits of their nodes, or what is measured",
-    "frequencies": "jobs that start at a lower frequency count less",
-}
-"""What a site may have the guard accept, and what that means. None by default."""
+ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
+"""What a site may have the guard accept: that jobs start with what the planner predicts, that they start on less at a
+lower frequency, that licences of running jobs follow limits of their nodes, or what is measured. None by default."""
 LAST_RESORT = frozenset({"stop", "requeue", "frequency"})
 _QUANTITY = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(W|kW|MW|GW|%)")
 _UNITS = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from wattqueue.live.cluster import Finding, Snapshot, Write
-from wattqueue.live.slurm.commands import Slurm
+from wattqueue.live.slurm.commands import JOB, Slurm
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReservationPool, SlurmWriter, SnapshotWriter
+from wattqueue.model.bounds import is_whole
 
 
 @dataclass
@@ -53,7 +56,7 @@ class SlurmCluster:
         """
         seen = self.observer.snapshot()
         try:
-            files = self.frequencies.now()
+            files = frequencies_in(self.frequencies.folder)
             seen = replace(seen, frequencies=files) if files else seen
         except OSError as error:
             seen = replace(seen, problems=(*seen.problems, f"the frequencies: {error}"))
@@ -71,3 +74,21 @@ class SlurmCluster:
     def check(self) -> Sequence[Finding]:
         """Compare what is installed with the configuration. Raises: SlurmError where Slurm does not answer."""
         return self.checks()
+
+
+def frequencies_in(folder: Path | None) -> dict[str, int]:
+    """Return the frequency in kHz by job name, as ``writer.Frequencies`` wrote them; nothing without a folder.
+
+    Files of other names, or without a number, are left out. Raises: OSError.
+    """
+    if folder is None or not folder.is_dir():
+        return {}
+    found = {}
+    for file in folder.iterdir():
+        text = ""
+        if JOB.fullmatch(file.name):
+            with suppress(FileNotFoundError):  # a job that ended since: the script removes its file
+                text = file.read_text(errors="replace").strip()
+        if is_whole(text):
+            found[file.name] = int(text)
+    return found

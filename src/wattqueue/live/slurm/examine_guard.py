@@ -11,6 +11,7 @@ from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
 from wattqueue.live.features.agent_controls import load_live_policy
+from wattqueue.live.guard.audit_check import check_audit
 from wattqueue.live.guard.client import GuardConnection
 from wattqueue.live.guard.required import lacking
 from wattqueue.live.guard.settings import GuardSettings, parse_settings, read_settings, watts_of
@@ -45,6 +46,20 @@ def examine_guard(socket: Path) -> tuple[dict[str, Any], list[Check]]:
     else:
         found.append(Check(AREA, "planner", YES, f"its last sign of life is {silent_s:.0f} s old"))
     return answer, found
+
+
+def examine_audit(run_dir: Path) -> Check:
+    """Check that the lines of the guard's audit files follow from each other; they are the guard's account's."""
+    name = "guard audit"
+    try:
+        found = check_audit(run_dir)
+    except OSError as error:
+        cost = "whether it was changed is not known: root and the guard's account may read it"
+        return Check(AREA, name, PART, f"cannot be read: {error.strerror}", cost)
+    if found.problem:
+        cost = "a line was changed or removed, or a power failure cut one short: see what stands around it"
+        return Check(AREA, name, NO, found.problem, cost)
+    return Check(AREA, name, YES, f"{found.lines:,} lines follow from each other")
 
 
 def examine_accepted(config: LiveConfig, machine: Machine, answer: Mapping[str, Any]) -> Iterator[Check]:

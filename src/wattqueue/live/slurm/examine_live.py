@@ -15,7 +15,7 @@ from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
-from wattqueue.live.slurm.examine_guard import compare_settings, examine_accepted, examine_guard
+from wattqueue.live.slurm.examine_guard import compare_settings, examine_accepted, examine_audit, examine_guard
 from wattqueue.live.slurm.guard import Guard, guard_file_text
 from wattqueue.live.slurm.submit_text import VERSION, Written, read_data
 from wattqueue.live.units import GUARD_FILE
@@ -39,6 +39,7 @@ def examine_live(
     if config.guard is not None:
         answer, checks = examine_guard(config.guard.socket)
         yield from checks
+        yield examine_audit(config.guard.run_dir)
     try:
         cluster = connect(config, slurm, clock)
         yield from _pool(cluster)

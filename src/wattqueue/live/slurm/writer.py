@@ -10,7 +10,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -45,20 +44,6 @@ class Frequencies:
     """
 
     folder: Path | None
-
-    def now(self) -> dict[str, int]:
-        """Return the frequency in kHz by job name. Files of other names, or without a number, are left out."""
-        if self.folder is None or not self.folder.is_dir():
-            return {}
-        found = {}
-        for file in self.folder.iterdir():
-            text = ""
-            if JOB.fullmatch(file.name):
-                with suppress(FileNotFoundError):  # a job that ended since: the script removes its file
-                    text = file.read_text(errors="replace").strip()
-            if is_whole(text):
-                found[file.name] = int(text)
-        return found
 
     def set(self, name: str, khz: int) -> None:
         """Write one job's file atomically, or remove it with 0. Raises SlurmError.

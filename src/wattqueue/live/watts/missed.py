@@ -23,10 +23,18 @@ from pathlib import Path
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import POOL, Cluster, Pool, SetPool, Snapshot, Write
-from wattqueue.live.files.withheld import store, stored, suspended_w
+from wattqueue.live.files.lease import read_stamp
+from wattqueue.live.files.withheld import WITHHELD, store, suspended_w
+from wattqueue.model.bounds import is_whole
 
 SECOND_READING_S = 3.0
 """Time between the two readings: a job that has ended is completing for about as long."""
+
+
+def stored(folder: Path) -> int | None:
+    """Return the controller's last figure; None where it has stored none."""
+    found = read_stamp(folder / WITHHELD)
+    return int(found[0]) if found is not None and is_whole(found[0]) else None
 
 
 def missed_w(snapshot: Snapshot) -> int:
