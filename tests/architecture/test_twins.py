@@ -106,6 +106,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.fits": {"chance": "fits_watts most_net"},
     "simulator.Simulator.set_physics": {"power": "account add_sums set_physics round_us"},
     "simulator.Simulator.true_physics": {"power": "true_factor true_uw", "unit_watts": "greatest_factor"},
+    "physics.NaivePhysics.slower_under_limits": {"power": "by_curve"},
     "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},
     # Sensors and the measured ledger (tests/sim/test_measured_ledger.py).
     "meter.Meter.energy": {"sensors": "advance_sensor sense_unit sense_job sense_node"},

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,8 @@ class Files:
     seconds: dict[Cell, float] = field(default_factory=dict)
     unit_watts: dict[tuple[str, int], float] = field(default_factory=dict)
     unit_seconds: dict[tuple[str, int], float] = field(default_factory=dict)
+    limits: dict[tuple[str, str], list[tuple[float, float, float]]] = field(default_factory=dict)
+    """Limit, watts and seconds of an application on a partition, in any order."""
     reference: str | None = None
     reference_hz: float | None = None
 
@@ -121,6 +124,34 @@ class NaivePhysics:
         if self.known(app):
             return self.figure(app, part, hz, home, "seconds") / self.figure(app, home, home_hz, home, "seconds")
         return self.slowdown(self.parts[part], hz) / self.slowdown(self.parts[home], home_hz)
+
+    def slower_under_limits(self, job: int, option: int, speed: float) -> float | None:
+        """Run time over that of the option, where limits leave a job so much of its speed; None where no file says it.
+
+        The curve is over watts above idle at the highest clock: first what the clock leaves of them, then the limit.
+        """
+        part, hz = self.options[option]
+        rows = sorted(self.files.limits.get((self.app(job), part), []))
+        if not rows:
+            return None
+        p = self.parts[part]
+        shares = [(watts - p.idle_w) / (rows[-1][1] - p.idle_w) for _, watts, _ in rows]
+        times = [seconds / rows[-1][2] for _, _, seconds in rows]
+        clock = self.dynamic(p, hz)
+        if clock <= shares[0]:
+            return None
+        alone = float(np.interp(clock, shares, times))
+        points = [(s / clock, t / alone) for s, t in zip(shares, times, strict=True) if s < clock] + [(1.0, 1.0)]
+        share = speed**p.dvfs_alpha
+        for (low, before), (high, after) in itertools.pairwise(points):
+            if low < share <= high:
+                return before + (share - low) / (high - low) * (after - before)
+        lowest = points[0][0] ** (1.0 / p.dvfs_alpha)
+        return self.by_speed(p, speed) * points[0][1] / self.by_speed(p, lowest)
+
+    @staticmethod
+    def by_speed(part: Partition, speed: float) -> float:
+        return part.dvfs_beta * (1.0 / speed - 1.0) + 1.0
 
     def on_unit(self, app: str, unit: int, what: str) -> float:
         """The factor of a unit: over the mean of its partition."""

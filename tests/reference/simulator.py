@@ -126,6 +126,8 @@ class Simulator:
     correction: int = codes.PLAN_IS_LIMIT
     recent: RecentRuns | None = None
     wakes: frozenset[str] = frozenset()
+    slower_under_limits: Callable[[int, int, float], float | None] | None = None
+    """True run time of a job at an option over that at full speed, by its speed; None: by the exponents."""
     meter: Meter | None = None
     site: NaiveSiteMeter | None = None
 
@@ -981,7 +983,10 @@ class Simulator:
         if speed >= 1.0:
             return watts, factor
         slowed = [round(idle + (w - idle) * speed**part.dvfs_alpha) if w > idle else w for w in watts]
-        return slowed, factor * (part.dvfs_beta * (1 / speed - 1) + 1)
+        slower = part.dvfs_beta * (1 / speed - 1) + 1
+        if table is self.actual and self.slower_under_limits is not None:
+            slower = self.slower_under_limits(r.job, r.option, speed) or slower
+        return slowed, factor * slower
 
     def lowest_limit(self, r: Running) -> float:
         """The lowest limit in force on a power domain of a job's units."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.physics import Physics
 from wattqueue.model.profiles import PowerProfiles
+from wattqueue.parts.actions import Action, SetDomainCaps
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.view import View
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task
 from wattqueue.sim.engine import Run, simulate
@@ -243,6 +246,70 @@ def test_an_error_never_takes_a_unit_above_its_maximum(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, np.minimum(drawn, 491.0))
     assert (drawn > 491.0).any()
     assert (drawn < 491.0).any()
+
+
+LIMITS = "app,partition,limit_w,watts,time_s\nSTREAM,p1,500,381,100\nSTREAM,p1,300,281,104\nSTREAM,p1,200,181,130\n"
+
+
+class Limited:
+    """A control that limits domain 0 once, at the first arrival."""
+
+    events = frozenset({"arrival"})
+    period_s = 0.0
+
+    def __init__(self, cap_w: float) -> None:
+        self.cap_w = cap_w
+
+    def act(self, view: View) -> Sequence[Action]:
+        return [SetDomainCaps((0,), (self.cap_w,))]
+
+
+@pytest.mark.parametrize(
+    ("limit_w", "slower"),
+    [
+        (381.0, 1.0),
+        (281.0, 1.04),
+        (331.0, 1.02),  # half way between two limits, in watts
+        (231.0, 1.17),
+        (181.0, 1.3),
+        (113.1, 1.3 * (131 / 63.1) ** 0.5),  # below the lowest one: by the exponents, 2 and 1
+    ],
+)
+def test_a_limit_slows_an_application_as_its_curve_says(tmp_path: Path, limit_w: float, slower: float) -> None:
+    """STREAM alone on a unit of p1, of which 50 W are idle watts and 381 W what it draws free; lu has no curve."""
+    machine = replace(TWO, partitions=TWO.partitions[:1])
+    given = physics(tmp_path, 'limits = "limits.csv"\n', machine, limits=LIMITS)
+    policy = load_policy("easy", controls=[Limited(limit_w)])
+    by_exponents = ((381.0 - 50.0) / (limit_w - 50.0)) ** 0.5
+    for app, factor in (("STREAM", slower), ("lu", by_exponents)):
+        jobs = jobs_of([app], mean_power_w=np.array([381.0]), partition=np.array(["p1"]))
+        run = simulate(jobs, machine, policy, actual=given)
+        lasted = run.schedule.end_s[0] - run.schedule.start_s[0]
+        assert lasted == pytest.approx(1_000.0 * factor, abs=1e-5)
+        assert run.schedule.energy_j[0] == pytest.approx(lasted * limit_w, rel=1e-6)
+        noted = "jobs with true run times under limits by limits.csv"
+        assert run.sources.get(noted, 0) == int(app == "STREAM")
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("STREAM,p3,100,90,200", "p3"),
+        ("STREAM,p1,300,250,200", "twice"),
+        ("STREAM,p1,150,160,200", "above limit_w"),
+        ("STREAM,p1,150,50,200", "not above idle_w = 50"),
+        ("STREAM,p1,190,181,200", "no less"),
+        ("DGEMM,p1,300,250,200", "one limit"),
+        ("STREAM,p1,150,140,0", "time_s"),
+        ("STREAM,p1,,140,200", "limit_w"),
+        ("STREAM,p1,150,nan,200", "watts"),
+        (",p1,150,140,200", "missing"),
+    ],
+)
+def test_a_wrong_row_of_limits_is_named_with_its_line(tmp_path: Path, row: str, what: str) -> None:
+    error = refused(tmp_path, 'reference = "p1"\nlimits = "limits.csv"\n', limits=f"{LIMITS}{row}\n")
+    assert what in error.what
+    assert str(error.where) == f"{tmp_path / 'limits.csv'}:5"
 
 
 def refused(folder: Path, keys: str, **files: Any) -> InputError:

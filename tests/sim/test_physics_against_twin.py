@@ -74,6 +74,13 @@ def draw_figures(rng: np.random.Generator, world: World, files: Files) -> None:
             for unit in range(world.machine.units):
                 files.unit_watts[app, unit] = float(np.round(rng.uniform(50.0, 150.0), 3))
                 files.unit_seconds[app, unit] = float(np.round(rng.uniform(8.0, 12.0), 3))
+    for app in APPS:
+        for own in world.machine.partitions:
+            if rng.random() < 0.4:
+                watts = own.idle_w + np.cumsum(rng.uniform(1.0, 60.0, int(rng.integers(2, 5))))
+                slower = np.sort(rng.uniform(1.0, 4.0, len(watts)))[::-1]
+                rows = [(float(w) + 1.0, float(w), float(t)) for w, t in zip(watts, slower, strict=True)]
+                files.limits[app, own.name] = [rows[k] for k in rng.permutation(len(rows))]
 
 
 def written(files: Files, folder: Path, timed: bool) -> str:
@@ -89,6 +96,10 @@ def written(files: Files, folder: Path, timed: bool) -> str:
         rows = [f"{a},u{u},{w}{more.get((a, u), '')}" for (a, u), w in files.unit_watts.items()]
         (folder / "units.csv").write_text("\n".join(["app,unit,watts" + ",time_s" * timed, *rows]) + "\n")
         keys += 'units = "units.csv"\n'
+    if files.limits:
+        rows = [f"{a},{p},{limit},{w},{s}" for (a, p), points in files.limits.items() for limit, w, s in points]
+        (folder / "limits.csv").write_text("\n".join(["app,partition,limit_w,watts,time_s", *rows]) + "\n")
+        keys += 'limits = "limits.csv"\n'
     (folder / "physics.toml").write_text(keys)
     return str(folder / "physics.toml")
 
@@ -120,10 +131,13 @@ def expect_twin(seed: int) -> None:
     policy = world.policy(**({"controls": (Scripted(script, 7.0),)} if script else {}))
     run = simulate(world.jobs, world.machine, policy, cap=world.cap, actual=physics, events=world.events)
     same = replace(world, actual=truth)
-    twin = same.twin(same.simulation().truth.reject, script=script, period=7.0)
+    curve = naive.slower_under_limits
+    twin = same.twin(same.simulation().truth.reject, script=script, period=7.0, slower_under_limits=curve)
     expect_same(run, twin)
     check_invariants(run)
-    assert sum(count for text, count in run.sources.items() if " by " in text) == int(run.schedule.ran.sum())
+    assert sum(count for text, count in run.sources.items() if "watts and times by" in text) == int(
+        run.schedule.ran.sum()
+    )
 
 
 @given(SEEDS)

@@ -101,9 +101,34 @@ def true_uw(view: KernelView, truth: Truth, job: int, speed: float) -> int:
 def true_factor(view: KernelView, truth: Truth, job: int, speed: float) -> float:
     """Return the true time factor of the job at its option, slowed to ``speed``, on its slowest unit."""
     factor = limited_factor(view, truth, truth.actual, job, speed)
+    if speed < 1.0 and len(truth.curves.row) > 0:
+        factor = by_curve(view, truth, job, factor, speed)
     if truth.time_by_unit.table.shape[0] > 0:
         factor *= greatest_factor(view.held, truth.time_by_unit, job)
     return factor
+
+
+@kernel
+def by_curve(view: KernelView, truth: Truth, job: int, factor: float, speed: float) -> float:
+    """Return the true time factor of a job whose application has a curve at its option, else ``factor``.
+
+    Between two points run time is linear in the watts; below the lowest one it grows by the partition's exponents.
+    """
+    curves, option = truth.curves, as_int64(view.held.option[job])
+    at = curves.row[job] * len(view.units.option_partition) + option
+    if curves.row[job] < 0 or curves.start[at] == curves.start[at + 1]:
+        return factor
+    low, p = curves.start[at], as_int64(view.units.option_partition[option])
+    alpha, free = truth.node.alpha[p], time_factor(truth.actual, job, option)
+    share = speed**alpha
+    if share <= curves.share[low]:
+        least = curves.share[low] ** (1.0 / alpha)
+        return float(factor * curves.slow[low] / (truth.node.beta[p] * (1.0 / least - 1.0) + 1.0))
+    k = low + 1
+    while curves.share[k] < share:
+        k += 1
+    part = (share - curves.share[k - 1]) / (curves.share[k] - curves.share[k - 1])
+    return float(free * (curves.slow[k - 1] + part * (curves.slow[k] - curves.slow[k - 1])))
 
 
 @kernel

@@ -38,6 +38,7 @@ class PhysicsFiles:
         reference_hz: Clock at which they ran there; None for the partition's highest.
         table: CSV of measured watts and run times by application, partition and clock.
         units: CSV of watts, and maybe run times, by application and unit.
+        limits: CSV of watts and run times of applications under limits on a unit.
         ear: Files of EAR's figures.
     """
 
@@ -45,6 +46,7 @@ class PhysicsFiles:
     reference_hz: float | None = None
     table: str | None = None
     units: str | None = None
+    limits: str | None = None
     ear: EarFiles | None = None
 
 
@@ -123,12 +125,36 @@ class UnitFigures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LimitFigures:
+    """Watts and run times of applications under limits on one unit, at the highest clock of a partition. Shapes (k,).
+
+    Attributes:
+        source: What outputs call the source.
+        app: Applications.
+        partition: Partitions.
+        limit_w: Limits; the greatest one of an application on a partition holds nothing back.
+        watts: Mean watts of the unit under the limit.
+        time_s: Run times; only ratios within an application and a partition count.
+        where: File and line of each row.
+    """
+
+    source: str
+    app: tuple[str, ...]
+    partition: tuple[str, ...]
+    limit_w: Floats
+    watts: Floats
+    time_s: Floats
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Physics:
     """What files say of the truth; ``on_machine`` of ``sim/physics.py`` checks it against a machine.
 
     Attributes:
         cells: Measured tables and EAR's figures, by source.
         units: Figures by unit, None where units are equal.
+        limits: Run times under limits, None where they follow from the machine's exponents.
         reference: Partition on which jobs ran whose table does not say it; None: not stated.
         reference_hz: Clock at which they ran there; None for the highest.
         where: The file that states the reference, for errors.
@@ -142,6 +168,7 @@ class Physics:
     reference: str | None = None
     reference_hz: float | None = None
     where: str = "physics"
+    limits: LimitFigures | None = field(default=None, kw_only=True)
     files: tuple[str, ...] = ()
     error: float = field(default=0.0, kw_only=True)
     seed: int = field(default=0, kw_only=True)
@@ -153,6 +180,7 @@ class Physics:
         """
         cells = tuple(replace(each, source="", where=()) for each in self.cells)
         units = None if self.units is None else replace(self.units, source="", where="")
+        limits = None if self.limits is None else replace(self.limits, source="", where=())
         seed = self.seed if self.error else 0
-        figures = plain(replace(self, cells=cells, units=units, files=(), where="", seed=seed))
+        figures = plain(replace(self, cells=cells, units=units, limits=limits, files=(), where="", seed=seed))
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:16]

@@ -133,7 +133,7 @@ def prepared(inputs: RunInputs) -> Simulation:
     """Return the simulation of these inputs, before its first event."""
     jobs, machine = with_nodes_for_memory(inputs.jobs, inputs.machine), inputs.machine
     physics = inputs.physics
-    actual = actual_power(jobs, machine) if physics is None else true_figures(physics, jobs, machine).actual
+    actual = actual_power(jobs, machine) if physics is None else true_figures(physics, jobs, machine)
     return Simulation(
         jobs, machine, inputs.policy, inputs.cap, actual, NodeEvents.none(),
         past=inputs.past, phases_s=inputs.task.phases_s, targets=inputs.targets,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError
-from wattqueue.formats.physics import read_cells, read_physics_file
+from wattqueue.formats.physics import read_cells, read_limits, read_physics_file
 from wattqueue.formats.unit_factors import read_unit_figures
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Cells, Physics, PhysicsFiles
@@ -29,15 +29,15 @@ def load_physics(files: PhysicsFiles, where: str) -> Physics:
         profiles = read_option("profiles", named, where)
         source = f"EAR's coefficients in {Path(files.ear.coefficients).name}"
         cells.append(Cells.of_profiles(profiles, source, files.ear.coefficients))
-    return Physics(
-        tuple(cells), units, files.reference, files.reference_hz, where, tuple(str(p) for p in files_of(files))
-    )
+    limits = None if files.limits is None else read_limits(Path(files.limits))
+    names = tuple(str(p) for p in files_of(files))
+    return Physics(tuple(cells), units, files.reference, files.reference_hz, where, names, limits=limits)
 
 
 def files_of(files: PhysicsFiles) -> list[Path]:
     """Return the files that a physics file names; an application database that a URL names is none."""
     ear = () if files.ear is None else vars(files.ear).values()
-    named = [Path(name) for name in (files.table, files.units, *ear) if name is not None]
+    named = [Path(name) for name in (files.table, files.units, files.limits, *ear) if name is not None]
     return [path for path in named if path.is_file()]
 
 

@@ -56,6 +56,7 @@ from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
 from wattqueue.policy.session import Session
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
+from wattqueue.sim.limit_curves import no_curves
 from wattqueue.sim.outcome import power_of, schedule_of, targets_exceeded
 from wattqueue.sim.physics import TrueFigures, true_figures
 from wattqueue.sim.rejection import rejections
@@ -158,16 +159,13 @@ def simulate(
             where=machine.name,
             hint="use a verb that reads it, hand it in as actual=, or take [physics] out",
         )
-    truth = None
-    if isinstance(actual, Physics):
-        truth = true_figures(actual, jobs, machine)
-        actual = truth.actual
+    given = true_figures(actual, jobs, machine) if isinstance(actual, Physics) else actual
     simulation = Simulation(
-        jobs, machine, policy, cap or Cap.none(), actual, events, past=past, phases_s=phases_s, targets=targets
+        jobs, machine, policy, cap or Cap.none(), given, events, past=past, phases_s=phases_s, targets=targets
     )
     simulation.go(progress)
     run = simulation.result()
-    return run if truth is None else with_sources(run, truth)
+    return with_sources(run, given) if isinstance(given, TrueFigures) else run
 
 
 def with_sources(run: Run, truth: TrueFigures) -> Run:
@@ -194,13 +192,17 @@ class Simulation:
     """
 
     def __init__(
-        self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | None, events: NodeEvents,
-        *, past: Past | None = None, phases_s: float | None = None, targets: LoadTargets | None = None,
+        self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | TrueFigures | None,
+        events: NodeEvents, *,
+        past: Past | None = None, phases_s: float | None = None, targets: LoadTargets | None = None,
     ) -> None:  # fmt: skip
         """Evaluate the policy's static parts and build the arrays; nothing runs yet.
 
         Arguments as in ``simulate``, without defaults.
         """
+        curves = no_curves()
+        if isinstance(actual, TrueFigures):
+            curves, actual = actual.curves, actual.actual
         signals = signals_of(cap, targets, machine)
         cap = signals.limit()
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
@@ -251,7 +253,7 @@ class Simulation:
         truth = build_truth(
             jobs, machine, actual or actual_power(jobs, machine), reject, signals, events, phases_s, reading,
             stores_work=needs.views,
-        )  # fmt: skip
+        )._replace(curves=curves)  # fmt: skip
         self.phases_s, self.actual = phases_s, actual
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)

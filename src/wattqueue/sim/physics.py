@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, PolicyError, one_of
+from wattqueue.kernels.state import LimitCurves
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Cells, Physics, UnitFigures
@@ -27,6 +28,7 @@ from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import Scale, partition_figures
 from wattqueue.parts.unit_tables import factors_on, rows_of, to_mean_one
 from wattqueue.policy.by_unit import bounds_of_partitions
+from wattqueue.sim.limit_curves import limit_curves, no_curves
 from wattqueue.sim.reference import asked_partitions, option_at, reference_options, refuse_clock
 
 EXPONENTS = "the machine's exponents"
@@ -75,6 +77,10 @@ class TrueFigures:
     """Option at which each job ran when it was recorded. Shape (n,)."""
     unused: int = 0
     """Applications in the files, if no job has one of them."""
+    curves: LimitCurves = field(default_factory=no_curves)
+    """Run times under limits."""
+    under_limits: str = ""
+    """What outputs call their source."""
 
     def recorded_w(self, jobs: Jobs) -> Floats:
         """Return the watts of one unit where each job was recorded; NaN where neither trace nor files know them."""
@@ -90,6 +96,8 @@ class TrueFigures:
             f"jobs with true watts and times by {name}": int(k) for name, k in zip(self.sources, used, strict=True)
         }
         found["jobs with true factors of the units on which they ran"] = int(self.by_unit[ran].sum())
+        limited = len(self.curves.row) > 0 and self.curves.row[ran] >= 0
+        found[f"jobs with true run times under limits by {self.under_limits}"] = int(np.sum(limited))
         found |= {FROM_TABLES: int(self.filled[ran].sum()), UNUSED: self.unused}
         return {text: count for text, count in found.items() if count}
 
@@ -274,7 +282,12 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     factor, slow = (_of_jobs(jobs.app, app[:-1], each) for each in (table.unit_watts, table.unit_times))
     actual = Prediction(power, time, unit_factor=factor, unit_time_factor=slow)
     by_unit, unused = np.append(table.by_unit, False)[row], 0 if len(known) else len(table.apps)
-    return TrueFigures(actual, table.sources, kinds.of_job, kinds.source, by_unit, filled, reference, unused)
+    curves = limit_curves(physics.limits, jobs.app, machine)
+    if (curves.row >= 0).any():
+        unused = 0
+    under = "" if physics.limits is None else physics.limits.source
+    found = table.sources, kinds.of_job, kinds.source, by_unit, filled, reference, unused
+    return TrueFigures(actual, *found, curves, under)
 
 
 def _by_exponents(watts: Floats, machine: Machine, reference: NDArray[np.int64]) -> tuple[Floats, Floats]:

@@ -35,6 +35,7 @@ from wattqueue.parts.scale import static_prediction
 from wattqueue.policy.build import rows_of
 from wattqueue.policy.by_unit import unit_factors, without_factors
 from wattqueue.policy.sensors import unit_idle_uw
+from wattqueue.sim.limit_curves import no_curves
 
 Array = NDArray[np.float64]
 
@@ -219,6 +220,7 @@ def build_truth(
         rows_of(actual),
         unit_factors(jobs.app, actual.unit_factor),
         unit_factors(jobs.app, actual.unit_time_factor),
+        no_curves(),
         phases_of(jobs, work) if phases_s else no_phases(),
         kill,
         np.zeros(n, np.int64),

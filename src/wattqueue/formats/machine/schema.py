@@ -97,6 +97,7 @@ class PhysicsTable(BaseModel):
     # Files, from the folder of this one.
     table: Name | None = None
     units: Name | None = None
+    limits: Name | None = None
     ear: EarTable | None = None
 
 

@@ -234,6 +234,20 @@ class EventLoopState(Scalars):
 
 
 @referenced
+class LimitCurves(NamedTuple):
+    """Run times under limits, by application and option (``sim/limit_curves.py``); empty columns for none."""
+
+    row: Array
+    """(n,) int32 row of each job's application, -1 for none; empty where no application has any."""
+    start: Array
+    """(A * O + 1,) int64 first point of each application and option; one without points follows the exponents."""
+    share: Array
+    """(k,) float64 shares of the watts above idle that are left, rising to 1 within a curve."""
+    slow: Array
+    """(k,) float64 run times over that without a limit."""
+
+
+@referenced
 class Truth(NamedTuple):
     """What jobs really do, and the events to come."""
 
@@ -245,6 +259,8 @@ class Truth(NamedTuple):
     """True factors of units that differ."""
     time_by_unit: UnitFactorTable
     """True factors of run time by unit."""
+    curves: LimitCurves
+    """True run times under limits."""
     phases: Phases
     """Power profiles that the watts of jobs follow."""
     kill: Array
