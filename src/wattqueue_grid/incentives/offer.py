@@ -107,8 +107,16 @@ def offers(
         midnight_s: A midnight of the site on the clock of the workload.
 
     Raises:
-        InputError: A workload with fewer than two days after the warm-up, or more than ``MOST_DAYS``.
+        InputError: A delivery that is not one or more whole intervals, a workload with fewer than two days after the
+            warm-up, or more than ``MOST_DAYS``.
     """
+    for candidate in candidates:
+        if candidate.length_s < terms.interval_s or candidate.length_s % terms.interval_s:
+            raise InputError(
+                f"a delivery of {candidate.length_s:g} s",
+                where="offer",
+                hint=f"deliveries are metered in whole intervals of {terms.interval_s} s: --for 1h",
+            )
     begin = float(site.jobs.submit_s.min(initial=0.0))
     last = float(site.jobs.submit_s.max(initial=0.0))
     first = int(np.ceil((begin - midnight_s) / DAY_S)) + terms.warm_up_days

@@ -249,6 +249,13 @@ def test_too_few_days_give_no_promise_and_a_workload_of_a_day_is_refused() -> No
     assert error.value.where == "workload"
 
 
+@pytest.mark.parametrize("length_s", [0.0, 1.0, 899.0, 1_000.0, 2_699.0])
+def test_a_delivery_is_whole_intervals(length_s: float) -> None:
+    """Of 1 s there is no interval to meter (it ended in a traceback); of 1,000 s the end was left out in silence."""
+    with pytest.raises(InputError, match="whole intervals of 900 s"):
+        offers(days_of_work(6), [Candidate(11 * HOUR, length_s, 2_000.0)], OfferTerms())
+
+
 def test_the_best_offer_of_a_begin_and_length_is_the_greatest_with_the_gentler_limit() -> None:
     site = days_of_work(8)
     terms = OfferTerms(reliability=0.5, confidence=0.9, lead_s=0.0)
