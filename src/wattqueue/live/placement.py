@@ -16,7 +16,7 @@ what a user asked for is never removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -100,12 +100,17 @@ class NodeChoice:
         jobs = replace(jobs, app=labels)
         machine = self.layout.machine
         if factors:
-            unknown = np.full(machine.units, np.nan)
-            rows = [factors.get(name, unknown) for name in labels.names]
-            table = np.array(rows, np.float64).reshape(-1, machine.units)
-            prediction = replace(prediction, unit_factor=table)
+            prediction = replace(prediction, unit_factor=self._rows(factors, labels))
+        if factors and self.predictor.unit_times:
+            prediction = replace(prediction, unit_time_factor=self._rows(self.predictor.unit_times, labels))
         rank = self.policy.placement.rank(len(labels.names), machine, prediction)
         return jobs, prediction, None if rank is None else np.asarray(rank, np.float64)
+
+    def _rows(self, factors: Mapping[str, Floats], app: Labels) -> Floats:
+        """Return the factors of applications, NaN for those without any. Shape (A, U)."""
+        units = self.layout.machine.units
+        unknown = np.full(units, np.nan)
+        return np.array([factors.get(name, unknown) for name in app.names], np.float64).reshape(-1, units)
 
     def choose(self, decision: Decision, rows: Sequence[Job], most: int) -> list[ChosenStart]:
         """Return at most ``most`` starts of a decision with their watts and names, in its order.
@@ -191,7 +196,8 @@ class NodeChoice:
 
     def problems(self) -> list[str]:
         """Return what the status should report to a person."""
-        text = f"{self.unprofiled} waiting jobs have an application without unit factors: they count the maximum"
+        counted = "what is predicted, on every node" if self.predictor.session.estimation.keeps_base else "the maximum"
+        text = f"{self.unprofiled} waiting jobs have an application without unit factors: they count {counted}"
         return [text] if self.unprofiled else []
 
     # -- what the controller asked for, and takes back -----------------------------------------

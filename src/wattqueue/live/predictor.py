@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from wattqueue.live.run_times import EndedRun, RunTimes
 from wattqueue.live.table import LiveJobs, Slots
 from wattqueue.live.world import Layout
 from wattqueue.model.jobs import Floats, Labels
-from wattqueue.parts.contracts import Finished, Prediction
+from wattqueue.parts.contracts import Finished, Prediction, Runs
 from wattqueue.policy.session import Session
 
 
@@ -43,11 +44,27 @@ class EstimatorNotes:
     """Planned seconds of each job that was asked about, where the policy predicts run times."""
 
 
-def finished_of(learned: Sequence[MeasuredJob]) -> Finished:
-    """Return measured jobs, sorted by their ends, as the first rows of a job table."""
+def finished_of(learned: Sequence[MeasuredJob], layout: Layout) -> Finished:
+    """Return measured jobs, sorted by their ends, as the first rows of a job table; with units where all are known."""
     columns = [(one.end_s, one.mean_node_w, one.max_node_w) for one in learned]
     end, mean, most = np.array(columns, np.float64).reshape(-1, 3).T
-    return Finished(np.arange(len(learned), dtype=np.int32), end, mean, most)
+    return Finished(np.arange(len(learned), dtype=np.int32), end, mean, most, runs_of(learned, layout))
+
+
+def runs_of(learned: Sequence[MeasuredJob], layout: Layout) -> Runs:
+    """Return nodes and options of measured jobs. Limits of nodes are not known at their ends."""
+    machine = layout.machine
+    names = (machine.partitions[p].name for p in machine.option_partition)
+    hertz = np.nan_to_num(machine.option_frequency_hz, nan=-1.0).tolist()
+    options = {key: option for option, key in enumerate(zip(names, hertz, strict=True))}
+    units = [[layout.unit.get(name, -1) for name in one.node_names] for one in learned]
+    known = [[] if -1 in found else sorted(found) for found in units]
+    count = np.fromiter(map(len, known), np.int32, len(known))
+    unit = np.fromiter(chain.from_iterable(known), np.int32)
+    ran_at = np.nan_to_num([one.frequency_hz for one in learned], nan=-1.0).tolist()
+    option = [options.get((one.hardware, hz), -1) for one, hz in zip(learned, ran_at, strict=True)]
+    limit_w = np.full(len(learned), np.nan)
+    return Runs(np.cumsum(count, dtype=np.int64) - count, count, unit, unit, np.array(option, np.int16), limit_w)
 
 
 @dataclass
@@ -68,6 +85,8 @@ class Predictor:
     learned: deque[MeasuredJob] = field(default_factory=deque)
     unit_factors: dict[str, Floats] = field(default_factory=dict)
     """Watts of an application on each unit relative to the prediction, (U,) by name; empty where units are alike."""
+    unit_times: dict[str, Floats] = field(default_factory=dict)
+    """Run times likewise, for placements that rank by them."""
     has_node_factors: bool = False
     """Whether the estimator has watts by unit at all."""
     app_of: dict[JobKey, str] = field(default_factory=dict)
@@ -117,10 +136,17 @@ class Predictor:
             return
         learned = sorted(self.learned, key=lambda one: one.end_s) if self.session.learns else []
         rows = np.arange(len(learned), len(learned) + len(new), dtype=np.int32)
-        asked = (request_table(new, learned), self.layout.machine, finished_of(learned), rows, now_s, self.most_w[0])
+        asked = (
+            request_table(new, learned),
+            self.layout.machine,
+            finished_of(learned, self.layout),
+            rows,
+            now_s,
+            self.most_w[0],
+        )
         found = self.session.predict_batch(*asked)
         planned_s = [] if self.run_times is None else self.run_times.predict(new, now_s, known)
-        self._store_factors(asked[0].app, found.unit_factor, new)
+        self._store_factors(asked[0].app, found, new)
         if self._used > self._keep_most:
             self._drop({key for key in self._row if key in known} - {job.key for job in new})
             self._keep_most = 2 * self._used + 10_000
@@ -188,13 +214,14 @@ class Predictor:
         pairs = zip(known, jobs.option[slots], strict=True)
         return np.array([1.0 if one is None else one[1][option] for one, option in pairs])
 
-    def _store_factors(self, app: Labels, factor: Floats | None, new: Sequence[JobRequest]) -> None:
-        """Keep the factors of applications that have any; ``factor`` (A, U) has a row for each name in ``app``."""
-        if factor is None:
+    def _store_factors(self, app: Labels, found: Prediction, new: Sequence[JobRequest]) -> None:
+        """Keep the factors of applications that have any; their tables (A, U) have a row for each name in ``app``."""
+        for factor, kept in ((found.unit_factor, self.unit_factors), (found.unit_time_factor, self.unit_times)):
+            if factor is not None:
+                kept |= {app.names[k]: factor[k] for k in np.flatnonzero(~np.isnan(factor).any(axis=1))}
+        if found.unit_factor is None:
             return
         self.has_node_factors = True
-        known = np.flatnonzero(~np.isnan(factor).any(axis=1))
-        self.unit_factors |= {app.names[k]: factor[k] for k in known}
         self.app_of |= {job.key: job.app for job in new if job.app in self.unit_factors}
 
     def _grow(self, more: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class ObservedJob(NamedTuple):
     """Machine partition on which it runs."""
     frequency_hz: float = math.nan
     """NaN where no frequency was chosen."""
+    node_names: tuple[str, ...] = ()
+    """Nodes on which it runs."""
 
 
 class MeasuredJob(NamedTuple):
@@ -57,6 +59,13 @@ class MeasuredJob(NamedTuple):
     hardware: str = ""
     """Machine partition on which it ran; empty where that is not known."""
     frequency_hz: float = math.nan
+    node_names: tuple[str, ...] = ()
+    """Nodes on which it ran; empty where they are not known."""
+
+
+def where_it_ran(ran: ObservedJob) -> dict[str, Any]:
+    """Return the fields of a measured job that say where and how it ran."""
+    return {"hardware": ran.hardware, "frequency_hz": ran.frequency_hz, "node_names": ran.node_names}
 
 
 def request_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = ()) -> KnownJobs:

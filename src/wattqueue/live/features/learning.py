@@ -26,7 +26,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Engine, Float, Integer, Table, Text, and_, delete, insert, select
 
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
+from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob, where_it_ran
 from wattqueue.live.state.database import given, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 
@@ -50,6 +50,9 @@ LEARNED = job_table(
     given("mean_node_w", Float),
     Column("max_node_w", Float),
     Column("predicted_node_w", Float),
+    Column("hardware", Text),
+    Column("frequency_hz", Float),
+    Column("node_names", Text),
 )
 """Ended jobs with what they were measured to draw (watts of one node)."""
 RUNNING = job_table(
@@ -58,6 +61,7 @@ RUNNING = job_table(
     Column("predicted_node_w", Float),
     given("hardware", Text),
     Column("frequency_hz", Float),
+    Column("node_names", Text),
 )
 """Jobs that run, or whose energy accounting has not reported yet."""
 FORGET_S = 3600.0
@@ -85,7 +89,7 @@ class MeasuredJobs:
                         name=request.key.name, submit_s=request.key.submit_s, user=request.user, app=request.app,
                         partition=request.partition, nodes=request.nodes, walltime_s=limit_column(request.walltime_s),
                         predicted_node_w=_column(ran.predicted_node_w), hardware=ran.hardware,
-                        frequency_hz=_column(ran.frequency_hz),
+                        frequency_hz=_column(ran.frequency_hz), node_names=" ".join(ran.node_names),
                     )
                 )  # fmt: skip
 
@@ -104,7 +108,8 @@ class MeasuredJobs:
             request = JobRequest(
                 JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, limit_of(r.walltime_s)
             )
-            out.append(ObservedJob(request, _number(r.predicted_node_w), r.hardware, _number(r.frequency_hz)))
+            where = r.hardware, _number(r.frequency_hz), _names(r.node_names)
+            out.append(ObservedJob(request, _number(r.predicted_node_w), *where))
         return out
 
     def recall(self, most: int = 20_000) -> list[MeasuredJob]:
@@ -116,7 +121,8 @@ class MeasuredJobs:
             request = JobRequest(
                 JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, limit_of(r.walltime_s)
             )
-            values = (_number(r.max_node_w), _number(r.predicted_node_w))
+            where = r.hardware or "", _number(r.frequency_hz), _names(r.node_names)
+            values = (_number(r.max_node_w), _number(r.predicted_node_w), *where)
             out.append(MeasuredJob(request, r.start_s, r.end_s, r.mean_node_w, *values))
         return out
 
@@ -138,6 +144,8 @@ class MeasuredJobs:
                         partition=request.partition, nodes=request.nodes, walltime_s=limit_column(request.walltime_s),
                         start_s=one.start_s, end_s=one.end_s, mean_node_w=one.mean_node_w,
                         max_node_w=_column(one.max_node_w), predicted_node_w=_column(one.predicted_node_w),
+                        hardware=one.hardware, frequency_hz=_column(one.frequency_hz),
+                        node_names=" ".join(one.node_names),
                     )
                 )  # fmt: skip
                 fresh.append(one)
@@ -167,15 +175,19 @@ class MeasuredJobs:
             # an energy of NaN may still come: the job stays remembered
             if known is not None and not math.isnan(e.mean_node_w):
                 ran, _ = self.gone.pop(JobKey(e.name, e.submit_s))
-                request, where = ran.request._replace(nodes=e.nodes), (ran.hardware, ran.frequency_hz)
-                times = (e.start_s, e.end_s)
-                out.append(MeasuredJob(request, *times, e.mean_node_w, math.nan, ran.predicted_node_w, *where))
+                request, watts = ran.request._replace(nodes=e.nodes), (e.mean_node_w, math.nan, ran.predicted_node_w)
+                out.append(MeasuredJob(request, e.start_s, e.end_s, *watts, **where_it_ran(ran)))
         return out
 
 
 def of_job(table: Table, key: JobKey) -> ColumnElement[bool]:
     """Return the condition for the row of one job."""
     return and_(table.c.name == key.name, table.c.submit_s == key.submit_s)
+
+
+def _names(value: str | None) -> tuple[str, ...]:
+    """Return names of nodes from a column; none where an earlier version wrote the row."""
+    return tuple((value or "").split())
 
 
 def _number(value: float | None) -> float:

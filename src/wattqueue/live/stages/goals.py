@@ -110,5 +110,5 @@ def _began(now: RoundState) -> Iterator[ObservedJob]:
         known, option = planner.predictor.of(key), int(jobs.option[slot])
         watts = math.nan if known is None else float(known[0][option])
         hardware, hertz = machine.partitions[int(jobs.part[slot])].name, float(machine.option_frequency_hz[option])
-        planner.ran[key] = ObservedJob(jobs.request[slot], watts, hardware, hertz)
+        planner.ran[key] = ObservedJob(jobs.request[slot], watts, hardware, hertz, jobs.row[slot].node_names)
         yield planner.ran[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wattqueue.live.planner import RoundState, stage
+from wattqueue.live.requests import where_it_ran
 
 
 @stage(
@@ -15,8 +16,8 @@ def learn(now: RoundState) -> None:
     running = {row.key for row in now.jobs.rows(now.running)}
     now.measured = []
     for one in planner.tracker.ended(running):
-        ran = planner.ran.get(one.request.key)  # the hardware and frequency on which it ran
-        now.measured.append(one if ran is None else one._replace(hardware=ran.hardware, frequency_hz=ran.frequency_hz))
+        ran = planner.ran.get(one.request.key)
+        now.measured.append(one if ran is None else one._replace(**where_it_ran(ran)))
     if now.measured:
         predictor.learn(now.measured)
     now.ended = [] if predictor.run_times is None else predictor.run_times.gone(
