@@ -5,22 +5,34 @@ Times are of the processor; what Slurm itself takes to answer is not in them (te
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from bench.harness import Measured, benchmark
 from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
 from tests.live.test_live_targets import Stated
+from wattqueue.errors import WattQueueError
 from wattqueue.live.cluster import Snapshot, StopJob
 from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.guard.audit import AuditFile
+from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardWriter
+from wattqueue.live.guard.serve import WriteGuard, listen, serve
+from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.reports.why_file import WhyFile
 from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.commands import CommandResult
+from wattqueue.live.slurm.lists import JOBS
 from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.writer import SlurmWriter
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
@@ -121,6 +133,66 @@ def parsing_again() -> Measured:
     """Lines that stand as before are not read again."""
     with site() as (_, controller):
         return Measured(least_ms(controller.cluster.observe))
+
+
+@benchmark("live: what a guard adds to a round, 10,000 queued on 10,000 nodes", unit="ms", at_most=20)
+def guarded() -> Measured:
+    """A whole round in which a job leaves and no other fits, by a clock on the wall: two processes share its work."""
+    with tempfile.TemporaryDirectory() as folder:
+        took = {name: least_round_ms(Path(folder) / name, behind=name == "guard") for name in ("direct", "guard")}
+    return Measured(took["guard"] - took["direct"], detail=took)
+
+
+def least_round_ms(folder: Path, *, behind: bool) -> float:
+    """Return the least wall-clock time of some rounds, with or without a guard in a process of its own."""
+    folder.mkdir()
+    slurm = LeavingSlurm(QUEUED, NODES, running=2000)
+    cap_w = 100.0 * NODES + slurm.used_w
+    socket, child = folder / "socket", 0
+    if behind and (child := os.fork()) == 0:
+        settings = GuardSettings(
+            socket, folder, f"{cap_w:.0f} W", {"p1": 200, "p2": 200}, 100.0 * NODES, accepted=frozenset({"estimates"})
+        )
+        serve_until_killed(WriteGuard(settings, slurm, SlurmWriter(slurm), AuditFile(folder)), socket)
+    connection = GuardConnection(socket)
+    try:
+        while behind and not socket.exists():
+            time.sleep(0.01)
+        commands = GuardedCommands(connection) if behind else slurm
+        cluster = SlurmCluster(commands, clock=lambda: NOW_S, writer=GuardWriter(connection) if behind else None)
+        controller = make_controller(
+            cluster, folder, lambda: NOW_S, cap=Cap.constant(cap_w), machine=lab_machine(NODES), checked=False
+        )
+        took = []
+        for _ in range(ROUNDS):
+            begin_s = time.monotonic()
+            report = controller.round()
+            took.append(1e3 * (time.monotonic() - begin_s))
+            if report is None or any(one.error for one in report.outcomes):
+                raise WattQueueError("a round that is measured has to be carried out")
+        return min(took)
+    finally:
+        connection.close()
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+class LeavingSlurm(BigSlurm):
+    """A large cluster of which another waiting job has left at each look."""
+
+    def run(self, argv: Sequence[str]) -> CommandResult:
+        """Return the prepared text."""
+        if tuple(argv) == JOBS:
+            self.without_line(5000 + 7 * self.calls)
+        return super().run(argv)
+
+
+def serve_until_killed(guard: WriteGuard, socket: Path) -> NoReturn:
+    """Be a guard, and nothing else of this process."""
+    with contextlib.suppress(BaseException):
+        serve(guard, listen(socket), lambda _: None, lambda: False)
+    os._exit(1)
 
 
 @benchmark("live: a load target for 1,000 nodes, decided, stored and handed to Slurm", unit="s", at_most=3)

@@ -74,6 +74,9 @@ def kept_rights() -> tuple[str, str]:
 class Site:
     """A lab with our script, and a controller of its own account that can be started and killed."""
 
+    own = "live"
+    """Folder of the controller's own files: database, and a run folder with its status."""
+
     def __init__(self, lab: SlurmLab) -> None:
         self.lab, self.root = lab, lab.root
         self.child: subprocess.Popen[str] | None = None
@@ -223,9 +226,14 @@ bin_dir = "{self.lab.bin_dir}"
 
         wait_for("the controller's beat", there, step_s=0.1)
 
+    @property
+    def status(self) -> Path:
+        """The controller's status file."""
+        return self.root / self.own / "run/status.json"
+
     def said(self) -> str:
         """The controller's last status and the end of its output, for the message of a test that fails."""
-        status = self.root / "live/run/status.json"
+        status = self.status
         ended = "" if self.child is None or self.child.poll() is None else f"it ended with {self.child.returncode}\n"
         output = self.log.read_text()[-3000:] if self.log.exists() else ""
         return f"{ended}{status.read_text() if status.exists() else 'no status'}\n{output}"
@@ -285,9 +293,9 @@ bin_dir = "{self.lab.bin_dir}"
         return peak
 
     def check_audit(self) -> list[dict[str, Any]]:
-        engine = open_database(self.root / "live/wattqueue-live.db")
+        engine = open_database(self.root / self.own / "wattqueue-live.db")
         try:
-            assert verify(engine, head=self.root / "live/run" / HEAD).broken == 0
+            assert verify(engine, head=self.status.with_name(HEAD)).broken == 0
             return [dict(row) for row in rows_of(engine)]
         finally:
             engine.dispose()

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -24,11 +25,12 @@ from tests.live.releases import lab_of
 from tests.live.site import Site, warm_kernels
 from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
 from wattqueue.live.config import load_config
-from wattqueue.live.slurm.guard import Guard
+from wattqueue.live.slurm.guard import Guard, guard_lines
 from wattqueue.live.slurm.install import install
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
 Record = Callable[[str, object], None]
+Fighter = TypeVar("Fighter", bound=Site)
 POOL_W = 900
 SHARED = {"nodes": 10, "shared": 2}
 LOOK_S = 20.0
@@ -56,9 +58,11 @@ NODE_W = {f"n{i}": 200.0 if i <= 4 else 150.0 for i in range(1, 9)} | {"n9": 0.0
 CAP_W = 800 + POOL_W + 2 * 150
 
 
-@pytest.fixture(scope="module")
-def arena(slurm_release: str) -> Iterator[Site]:
-    """A Slurm with GPUs and overlapping partitions, installed as a site would: by what ``live install`` derives."""
+def arena_of(slurm_release: str, kind: type[Fighter], guard: str = "") -> Iterator[Fighter]:
+    """A Slurm with GPUs and overlapping partitions, installed as a site would: by what ``live install`` derives.
+
+    ``guard``: The section of a guard in live.toml.
+    """
     folder = Path(os.path.realpath(f"/tmp/wattqueue-arena-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
     operator = pwd.getpwnam(OPERATOR)
@@ -70,12 +74,14 @@ def arena(slurm_release: str) -> Iterator[Site]:
     lab = lab_of(slurm_release, folder, trivial, POOL_W, gpus=4, overlap=True, extra=["MinJobAge=300"], **SHARED)
     try:
         lab.up()
-        site = Site(lab)
-        config = load_config(site.configure(f"{CAP_W}W", machine=MACHINE, slurm='shared = ["s"]', user=OPERATOR))
-        slurm = lab.commands
-        guard = Guard.of(config, slurm)
-        install(folder / "etc", guard.settings, None)
-        assert [one for one in guard.check(slurm, folder / "etc") if one.fatal] == []
+        site = kind(lab)
+        shared = f'shared = ["s"]\n{guard}'
+        file = site.configure(f"{CAP_W}W", machine=MACHINE, slurm=shared, user=OPERATOR)
+        config, slurm = load_config(file), lab.commands
+        installed = Guard.of(config, slurm)
+        install(folder / "etc", installed.settings, None)
+        guard_lines(installed, config, file, write=True)
+        assert [one for one in installed.check(slurm, folder / "etc") if one.fatal] == []
         create_late(lab)
         yield site
         site.stop()
@@ -84,13 +90,18 @@ def arena(slurm_release: str) -> Iterator[Site]:
         lab.remove()
 
 
+@pytest.fixture(scope="module")
+def arena(slurm_release: str) -> Iterator[Site]:
+    """A controller that has the rights itself."""
+    yield from arena_of(slurm_release, Site)
+
+
 def wait_settled(site: Site) -> int:
     """Wait until three statuses in a row (5 s apart) found nothing more written; returns the rows of the audit log."""
-    status = site.root / "live/run/status.json"
     seen: list[tuple[float, int]] = []
 
     def settled() -> bool:
-        at_s = json.loads(status.read_text())["time_s"]
+        at_s = json.loads(site.status.read_text())["time_s"]
         if not seen or at_s > seen[-1][0]:
             seen.append((at_s, len(site.check_audit())))
         return len(seen) > 2 and len({rows for _, rows in seen[-3:]}) == 1

@@ -3,95 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import pwd
 import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.live.site import NET_W, TOTAL_W, Site, as_account, cap_text
-from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, SlurmLab, wait_for
-from wattqueue.kernels.cache import CACHE_DIR
+from tests.live.guard.site import PLANNER, GuardedSite
+from tests.live.site import NET_W, TOTAL_W, as_account, cap_text
+from tests.live.slurmlab import OPERATOR, PATIENCE_S, SlurmLab, wait_for
 from wattqueue.live.guard.audit_check import check_audit
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
-PLANNER = OTHER_USER
-"""An account without any right in Slurm."""
-
-
-class GuardedSite(Site):
-    """A site whose controller has no rights; its guard runs under the operator's account."""
-
-    guard: subprocess.Popen[str] | None = None
-
-    def configure_both(self, cap: str) -> tuple[Path, Path]:
-        """Write both files; return that of the planner and that of the guard."""
-        home, account = self.root / "live", pwd.getpwnam(PLANNER)
-        own = home / "planner"
-        own.mkdir(exist_ok=True)
-        shutil.copytree(CACHE_DIR, own / "cache" / CACHE_DIR.name)  # it may not compile for minutes
-        for path in (own, *own.rglob("*")):
-            os.chown(path, account.pw_uid, account.pw_gid)
-        (home / "cap.csv").write_text(f"time_s,cap_w\n0,{cap.removesuffix('W')}\n")
-        config = self.configure("cap.csv", state="planner/state.db", user=OPERATOR)
-        text = config.read_text().replace('run_dir = "run"', 'run_dir = "planner/run"')
-        text = text.replace('"views.jsonl"', '"planner/views.jsonl"')
-        config.write_text(f'{text}\n[guard]\nsocket = "run/socket"\nrun_dir = "run"\n')
-        guard = home / "guard.toml"
-        guard.write_text(
-            f'socket = "run/socket"\nrun_dir = "run"\nplanner = "{PLANNER}"\ncap = "cap.csv"\n'
-            f"without_jobs_w = 800\naway_s = 5.0\n[node_w]\np1 = {NET_W}\np2 = {NET_W}\n"
-            f'[slurm]\nconf = "{self.root}/etc/slurm.conf"\nbin_dir = "{self.lab.bin_dir}"\n'
-        )
-        return config, guard
-
-    def start_guard(self, file: Path) -> None:
-        """Start the guard, and wait until it listens."""
-        socket = self.root / "live/run/socket"
-        socket.unlink(missing_ok=True)
-        self.guard = self.spawn(as_account(OPERATOR, "-m", "wattqueue.live.guard", "-c", str(file)), self.env)
-        wait_for("the guard's socket", socket.exists, step_s=0.1)
-
-    def start(self, config: Path) -> None:
-        """Start the planner under an account without rights."""
-        argv = as_account(PLANNER, "-c", "from wattqueue.cli import main; main()", "live", "--config", str(config))
-        self.child = self.spawn(argv, {**self.env, "WATTQUEUE_CACHE_DIR": str(self.root / "live/planner/cache")})
-        self.started_s = 0.0
-
-    def start_standby(self, config: Path) -> None:
-        """Start another planner, which waits for the first one's lease; from now on it is the one to be stopped."""
-        code = "from wattqueue.cli import main; main()"
-        argv = as_account(PLANNER, "-c", code, "live", "--config", str(config), "--standby")
-        elsewhere = ("unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh", *argv)
-        env = {**self.env, "WATTQUEUE_CACHE_DIR": str(self.root / "live/planner/cache")}
-        self.child = self.spawn(elsewhere, env)
-
-    def begin_both(self, cap: str) -> tuple[Path, Path]:
-        """Configure and start both; return their files."""
-        files = self.configure_both(cap)
-        self.start_guard(files[1])
-        self.start(files[0])
-        self.wait_up()
-        return files
-
-    def stop_guard(self) -> None:
-        """End the guard, if it runs."""
-        if self.guard is not None:
-            self.guard.send_signal(signal.SIGCONT)
-            self.guard.terminate()
-            self.guard.wait(60.0)
-            self.guard = None
-
-    def beat_age_s(self) -> float:
-        """Return the age of the heartbeat by the file's time."""
-        return time.time() - (self.root / "live/run/beat").stat().st_mtime
 
 
 @pytest.fixture

@@ -61,14 +61,17 @@ class AuditFile:
 
     def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
         """Record outcomes by the numbers of writes: ``done``, or the error. Raises: OutputError."""
-        self._add([{"of": number, "outcome": outcome} for number, outcome in outcomes])
+        self._add([{"of": number, "outcome": outcome} for number, outcome in outcomes], sync=False)
 
     def note(self, kind: str, text: str) -> None:
         """Record what is no write: a start, an end, a refusal. Raises: OutputError."""
         self._add([{"kind": kind, "why": text}])
 
-    def _add(self, rows: Sequence[dict[str, object]]) -> list[int]:
-        """Append lines; return their numbers. A part that was written is taken back where the disk is full."""
+    def _add(self, rows: Sequence[dict[str, object]], *, sync: bool = True) -> list[int]:
+        """Append lines; return their numbers. A part that was written is taken back where the disk is full.
+
+        ``sync``: bring them to disk now, which an outcome need not: an intent without one says as much.
+        """
         try:
             text, last = self._lines([*self._begin(), *rows])
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -77,7 +80,8 @@ class AuditFile:
                 if os.write(handle, text) != len(text):
                     os.ftruncate(handle, size)
                     raise OSError(None, "the disk is full")
-                os.fsync(handle)
+                if sync:
+                    os.fsync(handle)
             finally:
                 os.close(handle)
         except OSError as error:

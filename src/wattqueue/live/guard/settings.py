@@ -64,6 +64,8 @@ class GuardSettings:
 
     def most_w(self, partitions: str, nodes: int) -> int:
         """Return the most that a job of so many nodes can draw in one of these partitions (``p1,p2``)."""
+        if partitions in self.node_w and partitions not in self.free:  # as of each running job
+            return nodes * self.node_w[partitions]
         dearest = max(self.node_w.values(), default=0)
         names = [name for name in partitions.split(",") if name not in self.free]
         return nodes * max((self.node_w.get(name, dearest) for name in names), default=0)
