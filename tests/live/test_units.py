@@ -15,7 +15,7 @@ import pytest
 from wattqueue.errors import InputError
 from wattqueue.live import units
 from wattqueue.live.config import LiveConfig
-from wattqueue.live.units import UNITS, require_usable, write_units
+from wattqueue.live.units import UNITS, render, require_usable, write_units
 
 FILE = Path("/etc/wattqueue/live.toml")
 HIDDEN = ["/tmp/wq", "/var/tmp/wq", "/home/me/wq", "/root/wq"]  # noqa: S108 - named, not used
@@ -51,6 +51,43 @@ def test_units_are_written_with_the_program_and_the_account(place: Path) -> None
     text = (out / "wattqueue-live.service").read_text()
     assert f"ExecStart={place}/wattqueue live --config {FILE}" in text
     assert "User=nobody" in text
+
+
+GUARD = {"guard": {"socket": "/run/wq/socket", "run_dir": "/var/lib/wattqueue-guard/run", "planner": "nobody"}}
+ELSEWHERE = {
+    "frequency_dir": "/shared/frequencies", "slurm": {"pool_file": "/etc/slurm/pool.conf"},
+    "record": "/data/views.jsonl", "state": "/data/state/live.db",
+}  # fmt: skip
+PATHS = {
+    "the default": ({}, dict.fromkeys(UNITS, "")),
+    "a run folder elsewhere": ({"run_dir": "/srv/run"}, dict.fromkeys(UNITS, " -/srv/run")),
+    "files elsewhere": (
+        ELSEWHERE, dict.fromkeys(UNITS, " -/data -/data/state -/etc/slurm -/shared/frequencies"),
+    ),
+    "a guard": (
+        {**GUARD, **ELSEWHERE},
+        {
+            "wattqueue-live.service": " -/data -/data/state",
+            "wattqueue-live-release.service":
+                " -/data -/data/state -/etc/slurm -/shared/frequencies -/var/lib/wattqueue-guard/run",
+            units.GUARD_UNIT: " -/etc/slurm -/run/wq -/shared/frequencies",
+        },
+    ),
+    "a database elsewhere": ({"state": "postgresql://host/live"}, dict.fromkeys(UNITS, "")),
+}  # fmt: skip
+"""What is written where, and what each unit has to let be written beside its own folder."""
+
+
+@pytest.mark.parametrize(("given", "more"), PATHS.values(), ids=PATHS)
+def test_a_unit_may_write_what_its_service_writes(place: Path, given: dict[str, object], more: dict[str, str]) -> None:
+    """A release that could not take the guard's lease would leave jobs held for ever."""
+    for name, paths in more.items():
+        if name.endswith(".service"):
+            text = render(name, config(**{"state": "/var/lib/wattqueue/live.db", **given}), FILE, place / "wattqueue")
+            own = "/var/lib/wattqueue-guard" if name == units.GUARD_UNIT else "/var/lib/wattqueue"
+            assert [line for line in text.splitlines() if line.startswith("ReadWritePaths=")] == [
+                f"ReadWritePaths={own}{paths}"
+            ]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what another account can run")

@@ -263,11 +263,6 @@ class Snapshot:
         return {job.key: job for job in self.jobs}
 
     @cached_property
-    def by_name(self) -> dict[str, JobKey]:
-        """Keys of jobs by name."""
-        return {job.key.name: job.key for job in self.jobs}
-
-    @cached_property
     def by_node(self) -> dict[str, Node]:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}

@@ -118,17 +118,41 @@ def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
     Raises: OutputError for a path with blanks or other characters that a unit file would take apart.
     """
     text = (files("wattqueue.live") / "share" / name).read_text()
-    for path in (program, file):
+    written = _written(name, config)
+    for path in (program, file, *written):
         if not _PLAIN.fullmatch(str(path)):
             raise OutputError(f"{str(path)!r} cannot stand in a unit file", hint="letters, digits, _ . / - +")
     if name == GUARD_UNIT:
         python, beside = program.parent / "python3", file.parent / GUARD_FILE
         text = text.replace("/usr/bin/env python3", str(python)).replace(f"/etc/wattqueue/{GUARD_FILE}", str(beside))
     text = text.replace("/usr/bin/env wattqueue", str(program)).replace("/etc/wattqueue/live.toml", str(file))
+    own = re.search(r"^ReadWritePaths=(.*)$", text, re.MULTILINE)
+    if own is not None:  # the others may be missing when the service starts
+        more = [f" -{path}" for path in written if not path.is_relative_to(own[1])]
+        text = text.replace(own[0], own[0] + "".join(more))
     account = config.guard.planner if config.guard is not None and name == UNITS[0] else config.user
     if account:
         text = re.sub(r"^(User|Group)=.*$", rf"\1={account}", text, flags=re.MULTILINE)
     return text
+
+
+def _written(name: str, config: LiveConfig) -> list[Path]:
+    """Return the absolute paths outside of which the service of a unit writes nothing, folders for files.
+
+    Slurm's files (frequencies, the pool) are written by who has the rights; a release takes the lease of that process.
+    """
+    slurm = [config.frequency_dir, config.slurm.pool_file and config.slurm.pool_file.parent]
+    own = [config.run_dir, config.record and config.record.parent]
+    own += [] if "://" in config.state else [Path(config.state).parent]
+    if config.applications is not None and "://" not in str(config.applications.database):
+        own.append(Path(config.applications.database).parent)
+    if name == GUARD_UNIT and config.guard is not None:
+        paths = [config.guard.run_dir, config.guard.socket.parent, *slurm]
+    elif name == UNITS[0] and config.guard is not None:
+        paths = own
+    else:
+        paths = [config.beat_dir, *own, *slurm]
+    return sorted({path for path in paths if path is not None and path.is_absolute()})
 
 
 def guard_text(

@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from tests.live.guard.site import SECTION, Arena
 from tests.live.test_adversarial_real import Record, arena_of, check_fight
+from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.guard.audit_check import check_audit
+from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
 
@@ -26,8 +30,12 @@ def arena(slurm_release: str) -> Iterator[Arena]:
 
 
 def fight(site: Arena, seconds: float, kills: int, seed: int, record_property: Record, timeout_s: float) -> None:
-    """As without a guard; beside it the guard's record is whole, and what it wrote is a multiple of what was killed."""
+    """As without a guard; beside it the guard's record is whole, and it refused nothing for a lack in guard.toml."""
     check_fight(site, seconds, kills, seed, record_property, timeout_s)
+    refused = Counter(row["after"] for row in site.check_audit() if row["after"].startswith(LEFT_OUT))
+    record_property("refused", dict(refused))
+    sys.stderr.write(f"refused by the guard: {dict(refused)}\n")
+    assert not {f"{LEFT_OUT}: {reason}" for reason in (LOW, NO_CONSENT, OTHER)} & {*refused}
     found = check_audit(site.root / "live/run")
     assert found.problem == ""
     assert found.lines > 10 * kills

@@ -14,7 +14,7 @@ from tests.live.guard.world import NODE_W, TOTAL_W, NaiveJob, NaiveSlurm, random
 from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.guard.audit import AuditFile
-from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER, UNKNOWN
+from wattqueue.live.guard.checks import LOW, NO_CONSENT, NO_FOLDER, OTHER, UNKNOWN
 from wattqueue.live.guard.serve import WriteGuard, reads
 from wattqueue.live.guard.settings import LAST_RESORT, GuardSettings
 from wattqueue.live.guard.wire import Packet
@@ -23,6 +23,8 @@ from wattqueue.live.watts.bound import ABOVE, AcceptedOvershoot
 from wattqueue.live.watts.missed import stored
 
 CAP_W, IDLE_W = 900, 100
+FOLDER = {"frequency_dir": "/frequencies"}
+"""Of a guard that sets frequencies."""
 
 
 def settings(folder: Path, **more: Any) -> GuardSettings:
@@ -30,10 +32,10 @@ def settings(folder: Path, **more: Any) -> GuardSettings:
     return replace(given, **more)
 
 
-def guard_of(slurm: NaiveSlurm, folder: Path, **more: Any) -> WriteGuard:
+def guard_of(world: NaiveSlurm, folder: Path, **more: Any) -> WriteGuard:
     found = settings(folder, **more)
     journal = AuditFile(folder)
-    return WriteGuard(found, slurm, slurm, journal, lambda: slurm.now_s)
+    return WriteGuard(found, world, world, journal, lambda: world.now_s)
 
 
 def write(guard: WriteGuard, *writes: dict[str, Any]) -> list[str]:
@@ -71,7 +73,7 @@ def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
     rng = np.random.default_rng(seed)
     overshoot = float(rng.choice([0, 0, 60]))
     slurm, cap = NaiveSlurm(open_w=int(rng.integers(0, CAP_W - IDLE_W))), CAP_W
-    guard = guard_of(slurm, folder, overshoot=AcceptedOvershoot(overshoot))
+    guard = guard_of(slurm, folder, overshoot=AcceptedOvershoot(overshoot), slurm=FOLDER)
     guard.journal.path = Path("/dev/null")
     done, stopped = 0, set[int]()
     for number in range(1, goals + 1):
@@ -311,13 +313,24 @@ def test_consent_or_a_last_resort_decides_about_each_kind(kind: str, comment: st
         folder.mkdir()
         slurm = NaiveSlurm(open_w=800)
         slurm.submit(NaiveJob(1, "large", 2, 200, "RUNNING", held=False, comment=comment))
-        guard = guard_of(slurm, folder, last_resort=resorts, consent=consent)
+        guard = guard_of(slurm, folder, last_resort=resorts, consent=consent, slurm=FOLDER)
         more = {"khz": 1_200_000} if kind == "frequency" else {}
         (error,) = write(guard, of(kind, 1, **more))
         assert error == ("" if allowed else f"{LEFT_OUT}: {NO_CONSENT}"), number
         job = slurm.jobs["1"]
         done = {"stop": job.state == "STOPPED", "requeue": job.state == "PENDING", "frequency": job.khz == 1_200_000}
         assert [name for name, seen in done.items() if seen] == ([kind] if allowed else [])
+
+
+def test_a_frequency_that_nobody_would_set_is_refused(tmp_path: Path) -> None:
+    """The job would start on fewer watts than it draws."""
+    slurm = NaiveSlurm(open_w=800)
+    slurm.submit(NaiveJob(1, "large", 2, 200, comment="wattqueue:consent"))
+    guard = guard_of(slurm, tmp_path, accepted=frozenset({"frequencies"}))
+    found = write(guard, of("frequency", 1, khz=1_200_000), of("release", 1))
+    assert refused(found[0], NO_FOLDER)
+    assert found[1].startswith(LEFT_OUT)
+    assert slurm.jobs["1"].held
 
 
 def test_a_frequency_is_taken_back_without_consent(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ BROKER = {"host": "127.0.0.1"}
 METERS = {"pm_counters": {"n1": "/nowhere"}}
 FOLLOWS: dict[str, Any] = {"track_running": True, **METERS}
 CONSENT = {"others": False, "users": {"ada": True}, "accounts": {}}
+FOLDER = {"frequency_dir": "/f"}
 LIMITS = {"accepted": ["limits"]}
 NONE: dict[str, Any] = {}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
@@ -41,9 +42,10 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "accepted estimates": ("easy+pc-mean", NONE, {"accepted": ["estimates"]}, ""),
     "frequencies": ("easy at least energy", NONE, NONE, "frequencies"),
     "accepted frequencies": ("easy at least energy", NONE, {"accepted": ["frequencies"]}, ""),
-    "a folder for frequencies": ("easy", {"frequency_dir": "/f"}, {"accepted": ["frequencies"]}, "last_resort"),
-    "a folder, as a last resort": ("easy", {"frequency_dir": "/f"}, {"last_resort": ["frequency"]}, ""),
-    "another last resort": ("easy", {"frequency_dir": "/f"}, {"last_resort": ["stop", "requeue"]}, "last_resort"),
+    "a folder for frequencies": ("easy", FOLDER, {"accepted": ["frequencies"], **FOLDER}, "last_resort"),
+    "a folder, as a last resort": ("easy", FOLDER, {"last_resort": ["frequency"], **FOLDER}, ""),
+    "another folder": ("easy", FOLDER, {"last_resort": ["frequency"]}, "frequency_dir"),
+    "another last resort": ("easy", FOLDER, {"last_resort": ["stop", "requeue"], **FOLDER}, "last_resort"),
     "licences by limits": ("easy that limits", {"telemetry": {**FOLLOWS, "broker": BROKER}}, NONE, "limits"),
     "accepted limits": ("easy that limits", {"telemetry": {**FOLLOWS, "broker": BROKER}}, LIMITS, ""),
     "limits, and nothing lowered": ("easy that limits", {"telemetry": {"broker": BROKER}}, NONE, ""),

@@ -22,8 +22,8 @@ from wattqueue.live.cluster import Write
 
 AUDIT, OLDER = "audit.jsonl", "audit.jsonl.1"
 """The file in the guard's run folder, and the one before it."""
-MOST_BYTES = 100_000_000
-"""Size from which a file is put aside; some 300,000 lines."""
+MOST_BYTES = 50_000_000
+"""Size from which a file is put aside; some 200,000 lines."""
 BEGIN = "begin"
 """Kind of the first line of a file that follows another one; ``why`` is the last hash of that."""
 

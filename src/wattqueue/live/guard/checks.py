@@ -53,6 +53,7 @@ LOW = "it would start on fewer watts than its nodes can draw (`accepted` of guar
 UNKNOWN = "the guard sees no such job"
 OTHER = "it names another job than its key"
 NO_CONSENT = "its user does not consent, and it is no last resort (`last_resort` of guard.toml)"
+NO_FOLDER = "guard.toml names no folder for frequencies (`frequency_dir` in [slurm])"
 STARTS_ACCEPTED = frozenset({"estimates", "frequencies"})
 RUNS_ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
 OF_A_JOB = (ChangeJob, ContinueJob, ReleaseJob, RequeueJob, StopJob)
@@ -221,6 +222,8 @@ class GuardBound(WattBound):
             case StopJob() | RequeueJob():
                 return self._without_consent(row, "stop" if isinstance(write, StopJob) else "requeue")
             case SetJobFrequency() if write.khz > 0:
+                if not self.settings.slurm.get("frequency_dir"):
+                    return NO_FOLDER  # it would be carried out by nobody, and the job draw more than it counts
                 found = next((one for one in self.seen.jobs if one.key.name == write.target), None)
                 return self._without_consent(found, "frequency")
             case _:

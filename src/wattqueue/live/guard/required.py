@@ -60,6 +60,11 @@ def lacking(config: LiveConfig, policy: Policy, machine: Machine, told: Mapping[
             f'state last_resort = ["frequency"] in guard.toml and {RESTART}, or leave frequency_dir out, which only a '
             "row that chooses frequencies needs",
         )
+    if sets and str(config.frequency_dir) != told.get("frequency_dir"):
+        yield Lack(
+            f"frequency_dir is {config.frequency_dir}, and the guard writes frequencies into another folder, or none",
+            f'state frequency_dir = "{config.frequency_dir}" in [slurm] of guard.toml, and {RESTART}',
+        )
     if config.telemetry.track_running and config.telemetry.any_node_source and "limits" not in accepted:
         yield from _of_lowering(config, policy, AcceptedOvershoot(*told.get("overshoot", ())))
     if config.consent is not None and policy.controls:

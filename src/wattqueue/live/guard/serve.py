@@ -304,8 +304,8 @@ class WriteGuard:
     def _status(self) -> dict[str, Any]:
         """Return what is checked against."""
         cap_w = self.cap.in_force_w(self.clock())
-        cap = {"cap_w": cap_w if math.isfinite(cap_w) else None, "problem": self.cap.problem}
-        return {**cap, **self.settings.told()}
+        shown_w = cap_w if math.isfinite(cap_w) else None
+        return {"cap_w": shown_w, "problem": self.cap.problem, **self.settings.told()}
 
     def end(self) -> None:
         """Give the right to write up."""

@@ -80,6 +80,7 @@ class GuardSettings:
             "accepted": sorted(self.accepted),
             "last_resort": sorted(self.last_resort),
             "consent": asdict(self.consent),
+            "frequency_dir": str(self.slurm.get("frequency_dir", "")),
         }
 
     def planner_uid(self) -> int | None:

@@ -20,9 +20,9 @@ def learn(now: RoundState) -> None:
         now.measured.append(one if ran is None else one._replace(**where_it_ran(ran)))
     if now.measured:
         predictor.learn(now.measured)
-    now.ended = [] if predictor.run_times is None else predictor.run_times.gone(
-        running, now.snapshot.by_name, now.now_s
-    )  # fmt: skip
+    now.ended = []
+    if predictor.run_times is not None:
+        now.ended = predictor.run_times.gone(running, {row.key.name: row.key for row in now.snapshot.jobs}, now.now_s)
     predictor.learn_runs(now.ended)
     # a job that telemetry measured long enough is not looked for in the accounting again
     known = {one.request.key for one in now.measured}
