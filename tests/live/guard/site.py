@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.live.site import NET_W, Site, as_account
 from tests.live.slurmlab import OPERATOR, OTHER_USER, wait_for
@@ -42,11 +43,11 @@ class GuardedSite(Site):
         text = text.replace('"views.jsonl"', '"planner/views.jsonl"')
         config.write_text(f'state = "planner/wattqueue-live.db"\n{text}')
 
-    def configure_both(self, cap: str) -> tuple[Path, Path]:
-        """Write both files; return that of the planner and that of the guard."""
+    def configure_both(self, cap: str, **more: Any) -> tuple[Path, Path]:
+        """Write both files; return that of the planner, of which ``more`` are keys, and that of the guard."""
         home = self.root / "live"
         (home / "cap.csv").write_text(f"time_s,cap_w\n0,{cap.removesuffix('W')}\n")
-        config = self.configure("cap.csv", user=OPERATOR, slurm=SECTION)
+        config = self.configure("cap.csv", user=OPERATOR, slurm=SECTION, **more)
         self.behind_guard(config)
         guard = home / "guard.toml"
         guard.write_text(

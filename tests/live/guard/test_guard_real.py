@@ -8,12 +8,13 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.live.guard.site import PLANNER, GuardedSite
-from tests.live.site import NET_W, TOTAL_W, as_account, cap_text
+from tests.live.site import NET_W, TOTAL_W, as_account, cap_text, eamc_machine
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, SlurmLab, wait_for
 from wattqueue.live.guard.audit_check import check_audit
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
@@ -221,3 +222,42 @@ def test_a_cap_that_falls_lowers_the_pool_without_a_planner(guarded: GuardedSite
     wait_for("a lower pool", lambda: TOTAL_W - guarded.used_w()[1] == 200, step_s=0.2)
     lines = [json.loads(line) for line in (guarded.root / "live/run/audit.jsonl").read_text().splitlines()]
     assert "the cap that the guard reads" in [line.get("why") for line in lines]
+
+
+def test_jobs_run_at_the_frequencies_that_the_guard_writes(guarded: GuardedSite) -> None:
+    """The planner ends at its start until guard.toml states what its row needs; then every job gets a frequency."""
+    home, lab = guarded.root / "live", guarded.lab
+    config, file = guarded.configure_both(
+        f"{8 * 300 + TOTAL_W}W", machine=eamc_machine(), policy="eamc-priority-inc", frequency_dir=str(home / "freq")
+    )
+    plain = file.read_text().replace("without_jobs_w = 800", "without_jobs_w = 2400")
+    file.write_text(plain)
+    guarded.start_guard(file)
+    guarded.start(config)
+    assert guarded.child is not None
+    assert guarded.child.wait(PATIENCE_S) != 0
+    assert 'state accepted = ["estimates"] in guard.toml' in guarded.log.read_text()
+    guarded.child = None
+    guarded.stop_guard()
+    accepts = 'accepted = ["estimates", "frequencies"]\nlast_resort = ["frequency"]\n'
+    file.write_text(f'{accepts}{plain}frequency_dir = "{home}/freq"\n')
+    guarded.start_guard(file)
+    guarded.start(config)
+    guarded.wait_up(time.time())
+    wrap = "--wrap=srun --cpu-bind=none true; sleep 1"
+    jobs = [lab.submit("-N1", "-p", "p1,p2", "-J", app, wrap) for app in "12345678"]
+    guarded.wait_ended(jobs, TOTAL_W)
+    rows = [json.loads(line) for line in (home / "run/audit.jsonl").read_text().splitlines()]
+    chosen = {
+        row["target"]: int(row["after"]) for row in rows if row.get("kind") == "frequency" and row["after"] != "0"
+    }
+    assert set(chosen) == set(jobs)
+    assert len(set(chosen.values())) > 1
+
+    def steps() -> dict[str, str]:
+        ran = lab.run(["sacct", "-n", "-P", "-o", "JobID,ReqCPUFreqMax", "-j", ",".join(jobs)]).out.split()
+        return dict(line.split("|") for line in ran)
+
+    wait_for("the steps in the accounting", lambda: {f"{job}.0" for job in jobs} <= steps().keys())
+    for job in jobs:
+        assert round(float(steps()[f"{job}.0"].rstrip("MG")) * 1e3) == round(chosen[job] / 1e3)
