@@ -144,6 +144,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units chosen_uw sum_of_rising"},
     # What a run teaches (tests/sim/test_corrected.py).
     "simulator.Simulator.lowest_limit": {"domains": "least_limit"},
+    "history.corrected_w": {"history_prediction": "corrected_watts"},
     "simulator.mean_factor": {"unit_watts": "mean_of_units mean_factors"},
     "simulator.Simulator.write_step": {"power": "write_power"},
     "simulator.Simulator.change_truth": {"speed": "change_truth move_end", "power": "draw"},

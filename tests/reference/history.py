@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -47,3 +47,12 @@ def history_last(done: Sequence[Done], user: int, now: float) -> float:
     """Watts of the user's job that ended last; the later row where two end together."""
     own = [d for d in done if d.user == user >= 0 and d.end_s <= now and d.watts > 0]
     return max(enumerate(own), key=lambda e: (e[1].end_s, e[0]))[1].watts if own else math.nan
+
+
+def corrected_w(base_w: float, full_w: float, margin: float, factors: Iterable[float]) -> float:
+    """Watts of a unit of factor 1 with a margin: at most so many that the worst unit draws its maximum.
+
+    Or what the base predicts, where that is more than the maximum ``full_w``. ``factors`` are those of a partition.
+    """
+    most = max(full_w, base_w) / max(factors)
+    return base_w * margin if base_w * margin < most else most

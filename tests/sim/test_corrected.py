@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.reference.history import corrected_w
 from tests.reference.simulator import mean_factor
 from tests.sim.test_against_twin import Scripted, random_script
 from tests.sim.test_units_that_differ import NAMES, SEEDS, Ranks, drawn_factors, with_applications
@@ -33,6 +34,7 @@ from wattqueue.policy.corrected import Corrected
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import BASE_COUNTED, Run, Simulation, simulate
+from wattqueue.sim.truth import NodeEvents
 
 
 def table_of(factor: Floats, apps: Sequence[str] = NAMES) -> UnitTable:
@@ -135,6 +137,30 @@ def test_the_loop_predicts_what_python_does(seed: int, name: str) -> None:
         runs.append(simulation.result())
     for column in ("start_s", "end_s", "energy_j", "predicted_w"):
         np.testing.assert_array_equal(getattr(runs[0].schedule, column), getattr(runs[1].schedule, column))
+
+
+@given(SEEDS)
+def test_corrected_watts_are_at_most_those_of_the_worst_unit_at_its_maximum(seed: int) -> None:
+    """Each job after what its user's one before drew, more than the maximum at times."""
+    rng = np.random.default_rng((seed, 7))
+    n, units, most = 12, 5, 200.0
+    factor, margin = drawn_factors(rng, units), float(rng.choice([0.7, 1.0, 1.2]))
+    factor /= factor.mean(axis=1, keepdims=True)
+    watts = np.round(rng.uniform(60.0, 260.0, n), 3)
+    jobs = Jobs.build(np.arange(n) * 100.0, np.ones(n), np.full(n, 10.0), user=["u"] * n, mean_power_w=watts)
+    jobs = replace(jobs, app=Labels(rng.integers(-1, len(NAMES), n).astype(np.int32), NAMES))
+    corrections = [{"part": "unit-factors", "table": table_of(factor)}, {"part": "margin", "factor": margin}]
+    policy = load_policy("easy", estimator=["last-job", *corrections])
+    machine = Machine("plain", (Partition("p", units, max_w=most),), "jobs")
+    simulation = Simulation(jobs, machine, policy, Cap.none(), None, NodeEvents.none())
+    simulation.go()
+    assert simulation.session.predicts_in_loop
+    learned = most
+    for job in range(n):
+        row = np.ones(units) if jobs.app.codes[job] < 0 else factor[jobs.app.codes[job]]
+        expected = corrected_w(learned, most, margin, row.tolist())
+        assert simulation.view.predicted.power_uw[job, 0] == pytest.approx(expected * 1e6, abs=2.0)
+        learned = watts[job] / row[0]  # the lowest unit is free
 
 
 @dataclass

@@ -34,7 +34,8 @@ PREVIOUS_JOB = 1  # the user's last job stands for the next one, as LastJob does
 GREATEST = 2  # the greatest watts are learned, not the mean
 BY_APP = 3  # the user's jobs of the same application count, where there are any
 BY_UNIT = 4  # watts are learned over the mean predicted factor of a job's units
-RULE_SLOTS = 5
+CORRECTED = 5  # predicted watts are corrected: margin, bound
+RULE_SLOTS = 6
 
 # Slots of HistoryState.knob.
 SPREADS = 0  # standard deviations that are added
@@ -47,7 +48,7 @@ KNOB_SLOTS = 3
 class HistoryState(NamedTuple):
     """What the loop predicts with: watts, and run times (``runs``).
 
-    ``rule`` (5,) int64, ``knob`` (3,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
+    ``rule`` (6,) int64, ``knob`` (3,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
     ``pair`` (n,) int32, a number for each (user, application); ``peak_w`` (n,) greatest watts that a meter would show,
     NaN unknown; ``idle_w``, ``max_w``, ``dynamic`` (O,): figures of a unit by option. ``rule[ON]`` 0: every other
     array is empty, and the loop predicts no watts.
@@ -113,17 +114,30 @@ def combine_rows(rule: Array, knob: Array, of_user: Array, of_app: Array, out: A
         out[i] = combined_watts(rule, knob, lags[i, PREDICTED], lags[i, SPREAD], lags[i, PREVIOUS])
 
 
+@kernel
+def corrected_watts(view: KernelView, history: HistoryState, job: int, option: int, power: float, full: float) -> float:
+    """Return predicted watts with the margin, within what the worst unit can draw (``corrected.MostWatts``)."""
+    most = max(full, power)
+    if history.rule[BY_UNIT] != 0:
+        p = view.units.option_partition[option]
+        most /= view.by_unit.rising[view.by_unit.factors.row[job], view.units.unit_start[p + 1] - 1]
+    return float(min(power * history.knob[MARGIN], most))
+
+
 @inlined
 def predict_from_history(view: KernelView, history: HistoryState, job: int) -> None:
     """Write the predicted microwatts of a job that arrives now, at every option.
 
-    As ``OnlineBase.apply`` of every other estimator, by the same kernel; then its margin.
+    As ``OnlineBase.apply`` of every other estimator, by the same kernel; then corrected.
     """
     watts = predicted_watts(history, job, view.now.time_s)
     row = row_of(view.predicted, view.predicted.power_uw, job)
     for option in range(len(history.idle_w)):
         idle_w, max_w = history.idle_w[option], history.max_w[option]
-        power = watts_at_option(watts, idle_w, max_w, history.dynamic[option]) * history.knob[MARGIN]
+        power = watts_at_option(watts, idle_w, max_w, history.dynamic[option])
+        if history.rule[CORRECTED] != 0:
+            full = watts_at_option(math.nan, idle_w, max_w, history.dynamic[option])
+            power = corrected_watts(view, history, job, option, power, full)
         view.predicted.power_uw[row, option] = round(power * codes.MICRO)
 
 

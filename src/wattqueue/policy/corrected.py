@@ -8,10 +8,12 @@ is an estimator like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.known_jobs import KnownJobs
@@ -27,8 +29,60 @@ from wattqueue.parts.contracts import (
     Prediction,
 )
 from wattqueue.parts.oracles import is_oracle
+from wattqueue.parts.scale import Scale
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.registry import part_name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MostWatts:
+    """What corrections may make of a prediction at most: no unit draws more than its stated maximum.
+
+    Nor more than the base predicts where that is above it: what was measured says more then.
+    """
+
+    full_w: Floats
+    """Maximum of a unit by option, NaN where none is stated. Shape (O,)."""
+    greatest: Floats
+    """Greatest factor of a unit by application, the last row for jobs without one, and option. Shape (A + 1, O)."""
+
+    @classmethod
+    def of(cls, machine: Machine, found: Prediction) -> MostWatts:
+        """Look up maxima and factors on a machine; one row of ones where units are equal."""
+        full_w = Scale.of(machine).apply(np.full(1, np.nan))[0]
+        if found.unit_factor is None:
+            return cls(full_w, np.ones((1, len(full_w))))
+        factor = np.append(found.unit_factor, np.ones((1, machine.units)), axis=0)
+        factor[np.isnan(factor)] = 1.0
+        start = machine.unit_start[:-1]
+        return cls(full_w, np.maximum.reduceat(factor, start, axis=1)[:, machine.option_partition])
+
+    def hold(self, found: Prediction, told: Prediction, jobs: KnownJobs) -> Prediction:
+        """Return a corrected prediction of a whole table within its bounds; ``told`` is the base's.
+
+        Jobs that share a row have one each for their applications then, since the factors of these differ.
+        """
+        if len(self.greatest) == 1 and found.power_w.shape == told.power_w.shape and found.row is told.row:
+            return self.held(found, told, np.full(len(found.power_w), -1))
+        if not len(jobs):
+            return found
+        every, app = np.arange(len(jobs), dtype=np.int32), jobs.app.codes.astype(np.int64)
+        kinds = (found.rows(every).astype(np.int64) * len(jobs) + told.rows(every)) * len(self.greatest) + app + 1
+        _, first, row = np.unique(kinds, return_index=True, return_inverse=True)
+        of_kind = first.astype(np.int32)
+        held = self.held(found.take(of_kind), told.take(of_kind), jobs.app.codes[first])
+        return replace(held, row=row.astype(np.int32))
+
+    def held(self, found: Prediction, told: Prediction, app: NDArray[np.integer]) -> Prediction:
+        """Return a corrected prediction of k jobs, a row for each, within its bounds. ``app`` (k,): their codes."""
+        greatest = self.greatest[app if len(self.greatest) > 1 else np.zeros(len(app), np.int64)]
+
+        def least(watts: Floats, given: Floats) -> Floats:
+            most = np.maximum(self.full_w, given) / greatest
+            return np.where(watts > most, most, watts)
+
+        quantiles = {q: least(watts, told.quantiles[q]) for q, watts in found.quantiles.items()}
+        return replace(found, power_w=least(found.power_w, told.power_w), quantiles=quantiles)
 
 
 class Corrected:
@@ -45,6 +99,7 @@ class Corrected:
         if twice is not None:
             raise PolicyError(f"correction {twice} occurs twice", hint="name it once")
         self._asked: tuple[KnownJobs, Machine] | None = None
+        self._most = MostWatts(np.zeros(0), np.zeros((1, 0)))
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -80,13 +135,16 @@ class Corrected:
     def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Reset the base, and return its prediction before any job has ended, corrected."""
         self._asked = jobs, machine
-        return self._apply(self.base.predict(jobs, machine), jobs)
+        told = self.base.predict(jobs, machine)
+        found = self._apply(told, jobs)
+        self._most = MostWatts.of(machine, found)
+        return self._most.hold(found, told, jobs)
 
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
         """Return the watts of one unit of the jobs that arrive now, by option. Shape (k, O)."""
         asked: Any = self.base
         watts = np.asarray(asked.predict_rows(rows, now_s), np.float64)
-        return self._apply(Prediction(watts, np.ones_like(watts)), self._jobs.take(rows)).power_w
+        return self._of_arrivals(Prediction(watts, np.ones_like(watts)), rows).power_w
 
     def predict_quantiles(self, rows: Ints, now_s: float) -> dict[float, Floats]:
         """Return the quantiles of the jobs that arrive now; none where the base has none. Shapes (k, O)."""
@@ -95,7 +153,7 @@ class Corrected:
         if not quantiles:
             return {}
         watts = next(iter(quantiles.values()))
-        return self._apply(Prediction(watts, np.ones_like(watts), None, quantiles), self._jobs.take(rows)).quantiles
+        return self._of_arrivals(Prediction(watts, np.ones_like(watts), None, quantiles), rows).quantiles
 
     def learn(self, finished: Finished) -> None:
         """Let the base learn jobs that ended, without what the corrections stand for."""
@@ -114,6 +172,11 @@ class Corrected:
             found.append(asked())
         margin = reduce(lambda product, terms: product * terms.margin, found, 1.0)
         return LoopTerms(margin, any(terms.by_unit for terms in found))
+
+    def _of_arrivals(self, told: Prediction, rows: Ints) -> Prediction:
+        """Return a prediction of jobs that arrive, a row for each, corrected."""
+        jobs = self._jobs.take(rows)
+        return self._most.held(self._apply(told, jobs), told, jobs.app.codes)
 
     def _apply(self, predicted: Prediction, jobs: KnownJobs) -> Prediction:
         """Return what every correction makes of a prediction of ``jobs``, in their order."""

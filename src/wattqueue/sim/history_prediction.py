@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.history_prediction import BY_UNIT, KNOB_SLOTS, MARGIN, RULE_SLOTS, HistoryState
+from wattqueue.kernels.history_prediction import BY_UNIT, CORRECTED, KNOB_SLOTS, MARGIN, RULE_SLOTS, HistoryState
 from wattqueue.kernels.recent_runs import RecentRuns, no_recent_runs
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import Past
@@ -99,7 +99,8 @@ def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) ->
     terms = estimator.loop_terms() if isinstance(estimator, Corrected) else LoopTerms()
     if isinstance(base, HistoryBase) and base.in_loop and terms is not None:
         found = base.loop_state()
-        found.rule[BY_UNIT], found.knob[MARGIN] = terms.by_unit, terms.margin
+        found.rule[[BY_UNIT, CORRECTED]] = terms.by_unit, base is not estimator
+        found.knob[MARGIN] = terms.margin
         peak = jobs.peak_power_w()
         greatest = peak if peak is not None else np.zeros(0)
         scale = found.scale

@@ -13,6 +13,8 @@ from wattqueue.parts.contracts import Finished, LoopTerms, Prediction
 class Margin:
     """Multiply predicted watts and quantiles by ``factor``; factors of units stay.
 
+    Up to what a unit can draw: an estimator that predicts the stated maximum gains nothing by a margin.
+
     What is measured holds no margin, so that jobs teach what they drew. A margin below 1 predicts less than the base,
     and then the machine's own maxima reject no job.
 
