@@ -108,6 +108,14 @@ def factors(draft: Draft) -> None:
     draft.row["estimator"] = unit_watts(draft)
 
 
+def physics(draft: Draft) -> None:
+    draft.physics = True
+
+
+def no_physics(draft: Draft) -> None:
+    draft.physics = False
+
+
 def unit_watts(draft: Draft) -> Any:
     return lambda: UnitWatts(table=draft.table(draft.machine()))
 

@@ -215,6 +215,7 @@ MACHINES = [
             "instants at which the head of the queue waits for watts alone", {"scope": "jobs"}),
     Feature("nodes fail", "machine", to.failures, count.changes(count.node_failed_under_a_job),
             "failures of a node with a job"),
+    Feature("physics by application", "machine", to.physics, count.differs, DIFFERS, off=to.no_physics),
     Feature("power profiles in the run", "machine", to.profiles, count.changes(count.watts_walked),
             "running jobs whose true watts change at one speed"),
 ]  # fmt: skip

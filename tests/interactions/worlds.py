@@ -16,13 +16,16 @@ from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import CapScope, Machine, Partition
+from wattqueue.model.physics import Cells, LimitFigures, Physics
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.model.unit_table import UnitTable
+from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import Simulation
+from wattqueue.sim.physics import TrueFigures, true_figures
 from wattqueue.sim.truth import NodeEvents, actual_power
 
 APPS = ("cg", "ft", "lu")
@@ -55,6 +58,8 @@ class Draft:
     phases_s: float | None = None
     unit_factor: bool = False
     """Whether the true watts of an application depend on the unit."""
+    physics: bool = False
+    """Whether files state the true watts and run times of two applications, by partition and clock and under limits."""
     unit: str = "node"
     """What jobs occupy."""
     pass_options: dict[str, Any] = field(default_factory=dict)
@@ -128,15 +133,41 @@ class Draft:
         time, unit, up = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
         return NodeEvents(np.array(time, float), np.array(unit, np.int32), np.array(up, bool))
 
+    def stated(self, machine: Machine) -> Physics:
+        """Return physics of applications that were recorded at the lowest clock.
+
+        Some lose little by it, and by a limit, others much.
+        """
+        kinds = (("cg", 11.0, 11.5), ("ft", 20.0, 16.0), ("lu", 14.0, 12.0))
+        rows = [(kind, p.name) for kind in kinds for p in machine.partitions]
+        app, partition = tuple(kind[0] for kind, _ in rows), tuple(name for _, name in rows)
+        clock_s, limit_s = (np.array([kind[k] for kind, _ in rows]) for k in (1, 2))
+        ones, where = np.ones(len(rows)), ("stated",) * (2 * len(rows))
+        hz, watts, time_s = (np.append(*pair) for pair in zip(
+            (CLOCKS[0] * ones, 180.0 * ones, 10.0 * ones), (CLOCKS[2] * ones, 171.0 * ones, clock_s), strict=True
+        ))  # fmt: skip
+        limit_w, held_w, held_s = (np.append(*pair) for pair in zip(
+            (400.0 * ones, 180.0 * ones, 10.0 * ones), (180.0 * ones, 100.0 * ones, limit_s), strict=True
+        ))  # fmt: skip
+        return Physics(
+            (Cells("cells", 2 * app, 2 * partition, hz, watts, time_s, where),),
+            reference="p0",
+            reference_hz=CLOCKS[2],
+            limits=LimitFigures("limits", 2 * app, 2 * partition, limit_w, held_w, held_s, where),
+        )
+
     def simulation(self, kind: type[Simulation] = Simulation, policy: Policy | None = None) -> Simulation:
         """Build the run; nothing has happened yet."""
         machine, jobs = self.machine(), self.jobs()
         cap, targets = self.limits()
-        actual = None
+        figures = true_figures(self.stated(machine), jobs, machine) if self.physics else None
+        actual: Prediction | TrueFigures | None = figures
         if self.unit_factor:
             named = [APPS.index(app) for app in jobs.app.names]
             factor = np.minimum(self.table(machine).factor[named], 1.0)
-            actual = replace(actual_power(jobs, machine), unit_factor=factor)
+            plain = actual_power(jobs, machine) if figures is None else figures.actual
+            by_unit = replace(plain, unit_factor=factor)
+            actual = by_unit if figures is None else replace(figures, actual=by_unit)
         chosen = self.policy() if policy is None else policy
         return kind(jobs, machine, chosen, cap, actual, self.events(), phases_s=self.phases_s, targets=targets)
 

@@ -23,7 +23,7 @@ from wattqueue.policy.view import View
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.sim.physics import FROM_TABLES, UNUSED, drawn_error, true_figures
+from wattqueue.sim.physics import ABOVE_EXPONENTS, FROM_TABLES, UNUSED, drawn_error, true_figures
 from wattqueue.sim.profiles import with_profiles
 
 TWO = Machine(
@@ -106,18 +106,32 @@ def test_jobs_may_have_run_at_another_clock(tmp_path: Path, stated: str) -> None
         if stated == "column"
         else 'table = "cells.csv"\nreference = "p2"\nreference_hz = 1.2e9\n'
     )
-    jobs = jobs_of(["STREAM", "lu"], extra=where if stated == "column" else {"ran_partition": np.full(2, "")})
+    watts = np.array([300.0, 100.0])
+    extra = where if stated == "column" else {"ran_partition": np.full(2, "")}
+    jobs = jobs_of(["STREAM", "lu"], mean_power_w=watts, extra=extra)
     run = ran(jobs, physics(tmp_path, keys))
     np.testing.assert_allclose(run.schedule.end_s - run.schedule.start_s, 1_000.0, atol=1e-6)
-    np.testing.assert_allclose(run.schedule.energy_j, 300.0 * 1_000.0, rtol=1e-9)
+    np.testing.assert_allclose(run.schedule.energy_j, watts * 1_000.0, rtol=1e-9)
     fast = replace(
         jobs, extra={**jobs.extra, "frequency_min_hz": np.full(2, 3.1e9), "frequency_max_hz": np.full(2, 3.1e9)}
     )
     again = ran(fast, physics(tmp_path, keys))
     took = again.schedule.end_s - again.schedule.start_s
     np.testing.assert_allclose(took, [1_000.0 * 81.43 / 82.57, 1_000.0 * 1.2 / 3.1], atol=1e-6)
-    drew = [300.0 * 365.0 / 240.0, 40.0 + 260.0 * (3.1 / 1.2) ** 2]
+    drew = [300.0 * 365.0 / 240.0, 40.0 + 60.0 * (3.1 / 1.2) ** 2]
     np.testing.assert_allclose(again.schedule.energy_j / took, drew, rtol=1e-6)
+    hot = replace(jobs, mean_power_w=np.array([300.0, 120.0]))
+    with pytest.raises(InputError, match=r"lu on p2 at 3\.1 GHz draws 573\.889 W"):
+        ran(hot, physics(tmp_path, keys))
+
+
+def test_watts_above_the_maximum_of_a_clock_are_counted(tmp_path: Path) -> None:
+    """STREAM on p2 at 1.2 GHz draws 240 W by its table; of the 497 W of a unit the exponents leave 108 there."""
+    most = 40.0 + 457.0 * (1.2 / 3.1) ** 2
+    assert most < 300.0 * 240.0 / 381.0 < 240.0
+    assert ran(jobs_of(["STREAM"]), physics(tmp_path)).sources[ABOVE_EXPONENTS] == 1
+    low = jobs_of(["STREAM"], mean_power_w=np.array([150.0]))
+    assert ABOVE_EXPONENTS not in ran(low, physics(tmp_path)).sources
 
 
 UNITS = "app,unit,watts,time_s\n" + "".join(

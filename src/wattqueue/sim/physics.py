@@ -33,6 +33,8 @@ from wattqueue.sim.reference import asked_partitions, option_at, reference_optio
 
 EXPONENTS = "the machine's exponents"
 """Source of all that is not stated."""
+ABOVE_EXPONENTS = "jobs that truly drew more at a lower clock than the machine's own maximum there, by its exponents"
+"""Note with their number: no estimator of maxima keeps a cap with them."""
 UNUSED = "applications of the physics, of which no job has one"
 """Note with their number, where the files say nothing of any job."""
 FROM_TABLES = "jobs without watts of their own that draw those of the physics"
@@ -75,6 +77,8 @@ class TrueFigures:
     """Jobs whose watts come from a table, since the trace has none. Shape (n,)."""
     reference: NDArray[np.int64]
     """Option at which each job ran when it was recorded. Shape (n,)."""
+    above_exponents: NDArray[np.bool_]
+    """Where the watts of a job are above the maximum that the machine's exponents give at a clock. Shape (n, O)."""
     unused: int = 0
     """Applications in the files, if no job has one of them."""
     curves: LimitCurves = field(default_factory=no_curves)
@@ -96,6 +100,7 @@ class TrueFigures:
             f"jobs with true watts and times by {name}": int(k) for name, k in zip(self.sources, used, strict=True)
         }
         found["jobs with true factors of the units on which they ran"] = int(self.by_unit[ran].sum())
+        found[ABOVE_EXPONENTS] = int(self.above_exponents[ran, schedule.option[ran]].sum())
         limited = len(self.curves.row) > 0 and self.curves.row[ran] >= 0
         found[f"jobs with true run times under limits by {self.under_limits}"] = int(np.sum(limited))
         found |= {FROM_TABLES: int(self.filled[ran].sum()), UNUSED: self.unused}
@@ -274,10 +279,11 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     kind, filled = kinds.of_job[known], np.isnan(watts) & (row >= 0)
     ratio = kinds.watts / kinds.base_w[:, np.newaxis]
     exact = np.where(filled[known, np.newaxis], kinds.watts[kind], watts[known, np.newaxis] * ratio[kind])
-    most_w = _most_watts(table, machine)[row[known]]
-    _refuse_above_maximum(physics, table, machine, jobs.take(known), exact, most_w, row[known])
+    power[known] = exact
+    most_w = _most_watts(table, machine)[row]
+    _refuse_above_maximum(physics, machine, jobs, power, most_w, np.where(row < 0, reference, -1))
     # An error never takes a unit above its stated maximum.
-    power[known] = np.minimum(exact * kinds.error[0][kind], np.maximum(exact, most_w))
+    power[known] = np.minimum(exact * kinds.error[0][kind], np.maximum(exact, most_w[known]))
     time[known] = kinds.time_factor[kind] * kinds.error[1][kind]
     factor, slow = (_of_jobs(jobs.app, app[:-1], each) for each in (table.unit_watts, table.unit_times))
     actual = Prediction(power, time, unit_factor=factor, unit_time_factor=slow)
@@ -286,7 +292,8 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     if (curves.row >= 0).any():
         unused = 0
     under = "" if physics.limits is None else physics.limits.source
-    found = table.sources, kinds.of_job, kinds.source, by_unit, filled, reference, unused
+    above = power > np.nan_to_num(Scale.of(machine).apply(np.full(1, np.nan)), nan=np.inf) + 1e-6
+    found = table.sources, kinds.of_job, kinds.source, by_unit, filled, reference, above, unused
     return TrueFigures(actual, *found, curves, under)
 
 
@@ -388,25 +395,25 @@ def _completed(stated: Floats, machine: Machine, home: int, law: _WattsAt | _Tim
 def _most_watts(table: MachinePhysics, machine: Machine) -> Floats:
     """Return the watts at which the dearest unit for an application draws its stated maximum, inf for none.
 
-    Shape (A, O).
+    The last row is that of other applications. Shape (A + 1, O).
     """
-    most = np.ones((len(table.apps), len(machine.partitions)))
+    most = np.ones((len(table.apps) + 1, len(machine.partitions)))
     if table.unit_watts is not None:
-        most = np.stack([table.unit_watts[:, a:b].max(axis=1) for a, b in bounds_of_partitions(machine)], axis=1)
+        most[:-1] = np.stack([table.unit_watts[:, a:b].max(axis=1) for a, b in bounds_of_partitions(machine)], axis=1)
     found: Floats = np.nan_to_num(partition_figures(machine)[1], nan=np.inf) / most[:, machine.option_partition]
     return found
 
 
 def _refuse_above_maximum(
-    physics: Physics, table: MachinePhysics, machine: Machine, jobs: Jobs, power: Floats, most_w: Floats,
-    row: NDArray[np.int64],
-) -> None:  # fmt: skip
+    physics: Physics, machine: Machine, jobs: Jobs, power: Floats, most_w: Floats, traced: NDArray[np.int64]
+) -> None:
     """Raise InputError, naming the cell, where a unit would draw more than its stated maximum.
 
-    ``power`` and ``most_w`` (n, O) of jobs whose applications have the rows ``row`` (n,) of the table. A partition that
-    the user's choice leaves out does not count.
+    ``power`` and ``most_w`` (n, O). A partition that the user's choice leaves out does not count, nor do watts that the
+    trace states and no file does: of a job at the option ``traced`` (n,), -1 for none.
     """
     above = power > most_w + 1e-6
+    above &= np.arange(power.shape[1]) != traced[:, np.newaxis]
     if len(machine.partitions) > 1:
         asked = asked_partitions(jobs, [p.name for p in machine.partitions])[:, np.newaxis]
         above &= (asked < 0) | (asked == machine.option_partition)
@@ -414,10 +421,10 @@ def _refuse_above_maximum(
         return
     k, option = (int(each[0]) for each in np.nonzero(above))
     part = machine.partitions[int(machine.option_partition[option])]
+    name = "a job" if jobs.app.codes[k] < 0 else f"application {jobs.app.names[jobs.app.codes[k]]}"
     drawn_w = float(power[k, option] / most_w[k, option]) * float(part.max_w or np.nan)
     raise InputError(
-        f"application {table.apps[row[k]]} on {_cell(machine, option)} draws {drawn_w:.6g} W on a unit, above "
-        f"max_w = {part.max_w:g}",
+        f"{name} on {_cell(machine, option)} draws {drawn_w:.6g} W on a unit, above max_w = {part.max_w:g}",
         where=physics.where,
-        hint=f"job {jobs.job_id[k]}: correct its watts, the table, or max_w in the machine file",
+        hint=f"job {jobs.job_id[k]}: correct its watts, the table, its reference, or max_w in the machine file",
     )
