@@ -68,12 +68,19 @@ def submit(slurm: NaiveSlurm, rng: np.random.Generator, number: int) -> None:
         slurm.submit(NaiveJob(number + component, partition, nodes, watts, "PENDING", held, comment, whole, component))
 
 
-def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
+def counted_w(slurm: NaiveSlurm, accepted: frozenset[str]) -> int:
+    """Watts that running jobs may draw: their licences where anything is accepted, the maximum of those without one."""
+    if not accepted:
+        return slurm.worst_w()
+    return sum(job.watts or job.worst_w for job in slurm.jobs.values() if job.state == "RUNNING")
+
+
+def random_run(seed: int, goals: int, folder: Path, accepted: frozenset[str] = frozenset()) -> tuple[int, int]:
     """Let a planner that lies send goals; return how many writes were done, and to how many jobs consent mattered."""
     rng = np.random.default_rng(seed)
     overshoot = float(rng.choice([0, 0, 60]))
     slurm, cap = NaiveSlurm(open_w=int(rng.integers(0, CAP_W - IDLE_W))), CAP_W
-    guard = guard_of(slurm, folder, overshoot=AcceptedOvershoot(overshoot), slurm=FOLDER)
+    guard = guard_of(slurm, folder, overshoot=AcceptedOvershoot(overshoot), slurm=FOLDER, accepted=accepted)
     guard.journal.path = Path("/dev/null")
     done, stopped = 0, set[int]()
     for number in range(1, goals + 1):
@@ -87,7 +94,7 @@ def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
         if rng.random() < 0.05:
             cap = int(rng.choice([300, 600, CAP_W, 1_500]))
             guard.cap.text = f"{cap} W"
-        before_w = slurm.worst_w()
+        before_w = counted_w(slurm, accepted)
         agreed = {job.number for job in slurm.jobs.values() if job.comment == "wattqueue:consent"}
         states = {job.number: (job.state, job.khz) for job in slurm.jobs.values()}
         errors = write(guard, *(random_write(rng, slurm) for _ in range(int(rng.integers(1, 6)))))
@@ -99,7 +106,7 @@ def random_run(seed: int, goals: int, folder: Path) -> tuple[int, int]:
                 assert job.number in agreed
         guard.keep_cap()
         slurm.schedule()
-        assert slurm.worst_w() <= max(cap - IDLE_W + overshoot, before_w)
+        assert counted_w(slurm, accepted) <= max(cap - IDLE_W + overshoot, before_w)
         slurm.now_s += float(rng.choice([0.5, 3.0, 15.0]))
     return done, len(stopped)
 
@@ -108,6 +115,12 @@ def test_a_planner_that_lies_exceeds_no_cap_and_stops_nobody(tmp_path: Path) -> 
     found = [random_run(seed, 500, tmp_path) for seed in range(6)]
     assert min(done for done, _ in found) > 100
     assert sum(stopped for _, stopped in found) > 0
+
+
+@pytest.mark.parametrize("accepted", [{"limits"}, {"estimates"}, {"frequencies", "limits"}], ids="+".join)
+def test_what_is_accepted_counts_as_the_licences_say_and_they_hold_the_cap(accepted: set[str], tmp_path: Path) -> None:
+    found = [random_run(seed, 300, tmp_path, frozenset(accepted)) for seed in range(10, 16)]
+    assert min(done for done, _ in found) > 60
 
 
 @pytest.mark.slow
