@@ -112,6 +112,7 @@ def install(
     from wattqueue.live.partitions import inspect_partitions
     from wattqueue.live.slurm import install as files
     from wattqueue.live.slurm.connect import connect
+    from wattqueue.live.slurm.examine_guard import guard_warnings
     from wattqueue.live.slurm.guard import Guard, guard_lines
     from wattqueue.live.units import require_usable, write_units
 
@@ -143,7 +144,8 @@ def install(
         for line in write_units(units, settings, config):
             print(line)
     of_guard = guard_lines(guard, settings, config, write=write)
-    for text in (*of_guard, *guard.shared_lines(), *_licence_lines(settings)):
+    lacks = guard_warnings(guard, settings, config)
+    for text in (*of_guard, *guard.shared_lines(), *_licence_lines(settings), *lacks):
         print(text)
     print("slurm.conf needs these lines:")
     for line in files.slurm_conf_lines(into, guard.settings, settings.frequency_dir):

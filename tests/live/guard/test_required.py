@@ -14,6 +14,7 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.guard.test_checks import guard_of
 from tests.live.guard.test_process import Served
 from tests.live.guard.world import NaiveSlurm
+from tests.live.test_guard import make_config, make_slurm
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
@@ -23,6 +24,8 @@ from wattqueue.live.guard.client import connection_to
 from wattqueue.live.guard.required import lacking
 from wattqueue.live.guard.settings import read_settings
 from wattqueue.live.slurm.commands import SlurmError
+from wattqueue.live.slurm.examine_guard import guard_warnings
+from wattqueue.live.slurm.guard import Guard, guard_lines
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
@@ -158,3 +161,21 @@ def test_consent_of_the_guard_is_read_as_its_file_states_it(tmp_path: Path) -> N
         path.write_text(f"{plain}{wrong}\n")
         with pytest.raises(InputError, match="consent"):
             read_settings(path)
+
+
+@pytest.mark.parametrize(("policy", "lacks"), [("easy", 0), ("easy+pc-mean", 1)])
+def test_an_installation_names_what_the_guard_will_refuse(policy: str, lacks: int, tmp_path: Path) -> None:
+    """By the file that it would write, and by one that is there."""
+    section = f'[guard]\nsocket = "{tmp_path}/socket"\nrun_dir = "{tmp_path}"\nplanner = "nobody"\n'
+    config = make_config(tmp_path, f'mode = "control"\npolicy = "{policy}"\n{section}')
+    guard, file = Guard.of(config, make_slurm()), tmp_path / "live.toml"
+    found = guard_warnings(guard, config, file)
+    assert [text.startswith("warning: estimator history-mean") for text in found] == [True] * lacks
+    guard_lines(guard, config, file, write=True)
+    assert guard_warnings(guard, config, file) == found
+    path = tmp_path / "guard.toml"
+    path.write_text('accepted = ["estimates"]\n' + path.read_text())
+    assert guard_warnings(guard, config, file) == []
+    path.write_text("no TOML")
+    assert guard_warnings(guard, config, file)[0].startswith("warning: ")
+    assert guard_warnings(guard, make_config(tmp_path, f'policy = "{policy}"\n{section}'), file) == []

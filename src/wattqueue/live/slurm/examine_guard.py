@@ -17,6 +17,8 @@ from wattqueue.live.guard.required import lacking
 from wattqueue.live.guard.settings import GuardSettings, parse_settings, read_settings, watts_of
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.commands import SlurmError
+from wattqueue.live.slurm.guard import Guard, guard_file_text
+from wattqueue.live.units import GUARD_FILE
 from wattqueue.model.machine import Machine
 
 AREA = "Live"
@@ -75,6 +77,20 @@ def examine_accepted(config: LiveConfig, machine: Machine, answer: Mapping[str, 
         yield Check(AREA, name, NO, lack.what, f"the controller does not start: {lack.remedy}")
     if not found:
         yield Check(AREA, name, YES, f"what policy {policy.name} writes")
+
+
+def guard_warnings(guard: Guard, config: LiveConfig, file: Path) -> list[str]:
+    """Return what the controller's guard would refuse of its row, by the guard's file, or by that which is written."""
+    if config.guard is None or config.mode != "control":
+        return []
+    path = file.absolute().parent / GUARD_FILE
+    text = path.read_bytes() if path.exists() else guard_file_text(guard, config, config.guard).encode()
+    policy, _ = load_live_policy(config.policy)
+    try:
+        told = parse_settings(text, path).told()
+    except InputError as error:
+        return [f"warning: {error}"]
+    return [f"warning: {lack.what}: {lack.remedy}" for lack in lacking(config, policy, guard.layout.machine, told)]
 
 
 def compare_settings(path: Path, text: str, answer: Mapping[str, Any]) -> Iterator[Check]:
