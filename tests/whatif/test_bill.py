@@ -55,6 +55,25 @@ def test_units() -> None:
         assert caught.value.where == "--price-unit"
 
 
+def test_the_unit_is_the_files(tmp_path: Path) -> None:
+    """Dollars were printed as euros: the column of units was not read."""
+    rows = "2023-01-01T00:00Z,50,USD/MWh\n2023-01-01T01:00Z,60,USD/MWh\n"
+    path = tariff_file(tmp_path, rows, "Date,Price,Unit")
+    assert parse_source(path, None, "--price-unit").amount == "USD"
+    assert parse_source(path, "usd / MWh", "--price-unit").per_j == 3.6e9
+    with pytest.raises(InputError, match="is in USD/MWh") as caught:
+        parse_source(path, "EUR/MWh", "--price-unit")
+    assert caught.value.where == "--price-unit"
+    plain = tariff_file(tmp_path, "0,10\n")
+    assert parse_source(plain, None, "--price-unit").unit == "EUR/MWh"
+    assert parse_source(plain, None, "--intensity-unit", "gCO2/kWh").unit == "gCO2/kWh"
+    for more, what in (("2023-01-01T02:00Z,60,EUR/MWh\n", "after 'USD/MWh'"), ("", "not an amount per energy")):
+        text = rows + more if more else rows.replace("USD/MWh", "dollars")
+        with pytest.raises(InputError, match=what) as caught:
+            parse_source(tariff_file(tmp_path, text, "Date,Price,Unit"), None, "--price-unit")
+        assert str(path) in str(caught.value.where)
+
+
 def test_a_series_must_cover_the_runs(tmp_path: Path) -> None:
     hours = "".join(f"{k * 3_600},{k}\n" for k in range(48))
     tariff = read_tariff(parse_source(tariff_file(tmp_path, hours), "EUR/MWh", "--price-unit"), None, repair=False)

@@ -99,6 +99,24 @@ def read_steps(
     return SeriesRows(times.astype(np.float64), values.astype(np.float64), lines.astype(np.int64), tuple(repairs))
 
 
+def stated_unit(path: Path) -> str | None:
+    """Return the unit that a series states in a column ``unit``, in whatever case; None for no such column.
+
+    Raises: InputError naming file and line for two units in one file.
+    """
+    rows = records(path, first_comments(path))
+    names = [name.strip().lower() for name in next(rows, (1, []))[1]]
+    if "unit" not in names:
+        return None
+    at, found = names.index("unit"), ""
+    for line, fields in rows:
+        unit = fields[at].strip() if at < len(fields) else ""
+        if found and unit not in ("", found):
+            raise InputError(f"unit {shown(unit)} after {shown(found)}", where=f"{path}:{line}", hint="write one unit")
+        found = found or unit
+    return found or None
+
+
 def write_steps(path: Path, time_s: Floats, value: Floats, value_name: str) -> None:
     """Write a CSV of ``time_s`` and a value that ``read_steps`` reads back to the last bit. Raises: OutputError."""
     rows = (f"{float(t)!r},{float(v)!r}\n" for t, v in zip(time_s, value, strict=True))

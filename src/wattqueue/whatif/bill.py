@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.series import read_steps
+from wattqueue.formats.series import read_steps, stated_unit
 from wattqueue.formats.source import sha256_of
 from wattqueue.formats.times import Repair
 from wattqueue.model.jobs import Floats
@@ -76,15 +76,26 @@ class Tariff:
         return sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1])) / self.source.per_j
 
 
-def parse_source(path: Path, unit: str, option: str) -> SignalSource:
+def parse_source(path: Path, unit: str | None, option: str, default: str = "EUR/MWh") -> SignalSource:
     """Return file and unit of a series; ``unit`` such as ``EUR/MWh`` or ``gCO2/kWh``.
 
-    Raises InputError for another form.
+    Where ``unit`` is None it is the one that the file states in a column ``unit``, else ``default``.
+
+    Raises: InputError for another form, and for a unit that is not the file's.
     """
-    found = UNIT.fullmatch(unit)
+    stated = stated_unit(path) if path.is_file() else None  # a file that is missing is refused when it is read
+    text, where = (unit, option) if unit is not None else (stated or default, path if stated else option)
+    if unit is not None and stated is not None and _spaceless(unit) != _spaceless(stated):
+        raise InputError(f"{unit}, and {path} is in {stated}", where=option, hint=f"leave out {option}")
+    found = UNIT.fullmatch(text)
     if not found or found[2].lower() not in JOULES:
-        raise InputError(f"{unit!r} is not an amount per energy", where=option, hint="for example EUR/MWh or gCO2/kWh")
-    return SignalSource(path, unit.strip(), found[1], JOULES[found[2].lower()])
+        raise InputError(f"{text!r} is not an amount per energy", where=where, hint="for example EUR/MWh or gCO2/kWh")
+    return SignalSource(path, text.strip(), found[1], JOULES[found[2].lower()])
+
+
+def _spaceless(unit: str) -> str:
+    """Return a unit as it is compared: ``EUR / MWh`` is ``eur/mwh``."""
+    return "".join(unit.split()).lower()
 
 
 def read_tariff(source: SignalSource, epoch_s: float | None, *, repair: bool) -> Tariff:

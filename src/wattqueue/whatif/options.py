@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wattqueue.whatif.bill import SignalSource
     from wattqueue.whatif.prepare import Question
 
-EUR_PER_MWH = "EUR/MWh"
-
 
 @dataclass(frozen=True)
 class WhatifOptions(JobOptions):
@@ -33,9 +31,9 @@ class WhatifOptions(JobOptions):
     )
     risk: str = option("1%", "Accepted share of time above the cap.")
     prices: PathLike | None = option(None, "CSV of time and price.", kind=Path)
-    price_unit: str = option(EUR_PER_MWH, "Unit of the prices.")
+    price_unit: str | None = option(None, "Unit of the prices. [the file's, else EUR/MWh]")
     intensity: PathLike | None = option(None, "CSV of time and carbon intensity.", kind=Path)
-    intensity_unit: str = option("gCO2/kWh", "Unit of the carbon intensities.")
+    intensity_unit: str | None = option(None, "Unit of the carbon intensities. [the file's, else gCO2/kWh]")
     start: str | None = option(None, "Date of the trace's time 0, or of its first job where the trace has dates.")
     repair: bool = option(False, "Correct dates whose UTC offset contradicts their neighbours'.", kind=bool)
     detail_cap: str | None = option(None, "The cap to show in detail. [lowest safe, else knee, else lowest]")
@@ -60,19 +58,19 @@ class WhatifOptions(JobOptions):
             names(policies, "--policy"),
             names(self.estimator, "--estimator") if self.estimator else (None,),
             share(self.risk),
-            _source(self.prices, self.price_unit, "--price-unit"),
-            _source(self.intensity, self.intensity_unit, "--intensity-unit"),
+            _source(self.prices, self.price_unit, "--price-unit", "EUR/MWh"),
+            _source(self.intensity, self.intensity_unit, "--intensity-unit", "gCO2/kWh"),
             self.start,
             self.repair,
             self.detail_cap,
         )
 
 
-def _source(path: PathLike | None, unit: str, where: str) -> SignalSource | None:
+def _source(path: PathLike | None, unit: str | None, where: str, default: str) -> SignalSource | None:
     """Return a series and its unit, None without one."""
     from wattqueue.whatif.bill import parse_source
 
-    return None if path is None else parse_source(Path(path), unit, where)
+    return None if path is None else parse_source(Path(path), unit, where, default)
 
 
 def names(text: str, option: str) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class DesignInputs:
     contract: Contract
     prices: Tariff | None = None
     interval_s: int = 900
-    draws: int = 5
+    draws: int = 20
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -85,8 +85,8 @@ class DesignRow:
     rewards: int
     loss: int
     """Value of the time that users lose."""
-    spread: int
-    """Standard deviation of the sum of both sides over the draws."""
+    totals: tuple[int, ...]
+    """Sum of both sides by draw; the draws of two rates have the same users in the same places."""
     why: str = ""
     """Why there are no figures: in some draw other jobs ran than without targets. Amounts and quantities are then 0."""
 
@@ -104,6 +104,11 @@ class DesignRow:
     def total(self) -> int:
         """Return what both gain together; rewards cancel."""
         return self.centre + self.users
+
+    @property
+    def spread(self) -> int:
+        """Return the standard deviation of the sum of both sides over the draws."""
+        return round(float(np.std(self.totals))) if self.totals else 0
 
 
 def design(inputs: DesignInputs, multiples: Sequence[Decimal]) -> list[DesignRow]:
@@ -136,25 +141,6 @@ def design(inputs: DesignInputs, multiples: Sequence[Decimal]) -> list[DesignRow
     return rows
 
 
-def best(rows: Sequence[DesignRow]) -> tuple[DesignRow, str]:
-    """Return the row that leaves both best off, and why it was taken.
-
-    Of the rows in which neither side loses, the one with the greatest sum; the lower rate where sums are equal. Where
-    one side always loses, the greatest sum, and the sentence says who loses.
-    """
-    rows = [row for row in rows if not row.why]
-    fair = [row for row in rows if row.centre >= 0 and row.users >= 0]
-    if fair:
-        return max(fair, key=lambda row: row.total), "the greatest sum of those in which neither side loses"
-    found = max(rows, key=lambda row: row.total)
-    loser = (
-        "centre and users lose"
-        if found.centre < 0 and found.users < 0
-        else ("the centre loses" if found.centre < 0 else "users lose")
-    )
-    return found, f"the greatest sum; at every rate one side loses, here {loser}"
-
-
 def _row(inputs: DesignInputs, plain: Run, multiple: Decimal) -> DesignRow:
     """Return the means over the draws for one multiple."""
     share = inputs.curve.share(float(multiple))
@@ -163,15 +149,14 @@ def _row(inputs: DesignInputs, plain: Run, multiple: Decimal) -> DesignRow:
         jobs, run = _consented(inputs, multiple, share, inputs.seed + k)
         through = same_work(run, plain)
         if not through.open:
-            return DesignRow(multiple, share, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, through.why)
+            return DesignRow(multiple, share, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, (), through.why)
         each.append(_draw(inputs, plain, multiple, jobs, run))
     count = len(each)
     work, wait, run, delivered = (sum(column) / count for column in zip(*(q for q, _ in each), strict=True))
     amounts = list(zip(*(amounts for _, amounts in each), strict=True))
     payment, penalty, saved, rewards, loss = (round(Fraction(sum(column), count)) for column in amounts)
-    totals = [draw[0] - draw[1] + draw[2] - draw[4] for _, draw in each]
-    spread = round(float(np.std(totals)))
-    return DesignRow(multiple, share, work, wait, run, delivered, payment, penalty, saved, rewards, loss, spread)
+    totals = tuple(draw[0] - draw[1] + draw[2] - draw[4] for _, draw in each)
+    return DesignRow(multiple, share, work, wait, run, delivered, payment, penalty, saved, rewards, loss, totals)
 
 
 def _consented(inputs: DesignInputs, multiple: Decimal, share: float, seed: int) -> tuple[Jobs, Run]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from wattqueue.report import words
 from wattqueue.report.document import Document, Prose, Table, csv_text
-from wattqueue_grid.incentives.design import DesignInputs, DesignRow, best
+from wattqueue_grid.incentives.design import DesignInputs, DesignRow
 from wattqueue_grid.incentives.participation import too_dear
+from wattqueue_grid.incentives.verdict import verdict
 from wattqueue_grid.money import plain
 from wattqueue_grid.money import words as money
 
@@ -22,10 +23,10 @@ _CSV = (
 
 
 def document(rows: Sequence[DesignRow], inputs: DesignInputs) -> Document:
-    """Return the table, the rate that leaves both best off, and what the figures rest on."""
+    """Return the table, the verdict, and what the figures rest on."""
     said = sentences(rows, inputs)
     table = Table(
-        HEADS, [_cells(row, inputs) for row in rows], "Rates", key="table", short=HEADS,
+        HEADS, [_no_event(inputs), *(_cells(row, inputs) for row in rows)], "Rates", key="table", short=HEADS,
         kinds=["", *["n"] * (len(HEADS) - 1)],
     )  # fmt: skip
     return Document(
@@ -39,21 +40,16 @@ def document(rows: Sequence[DesignRow], inputs: DesignInputs) -> Document:
 
 
 def sentences(rows: Sequence[DesignRow], inputs: DesignInputs) -> list[str]:
-    """Return the result and its assumptions in sentences."""
-    found, why = best(rows)
-    currency = inputs.contract.currency
-    curve = inputs.curve
-    gains = f"the centre gains {money(found.centre, currency)}, users gain {money(found.users, currency)}"
-    spread = f"standard deviation over {inputs.draws} draws {money(found.spread, currency)}"
-    consent = f"{words.percent(found.user_share)} of users consent"
-    result = f"Best off together at {found.multiple:f} times the rates of {inputs.model.name}: {consent}, {gains}"
+    """Return the verdict and its assumptions in sentences."""
+    currency, curve = inputs.contract.currency, inputs.curve
+    found = verdict(rows, currency)
     return [
-        f"{result}, both {money(found.total, currency)} ({spread}); {why}.",
+        f"{inputs.model.name}: {found.sentence}.",
         f"The acceptance curve {curve.name} is {curve.origin}: {curve.source}.",
         f"An added node-hour costs users {curve.value_per_node_h:f} {currency}, also those who do not consent.",
         "Delivered power, waits and bills are simulated, against a run without the targets.",
         *(f"No figures at {row.multiple:f} times the rates: {row.why}." for row in rows if row.why),
-        *_priced_out(found, inputs),
+        *_priced_out(found.about, inputs),
     ]
 
 
@@ -92,6 +88,12 @@ def _exact(row: DesignRow, currency: str) -> list[str]:
 def _amounts(row: DesignRow) -> tuple[int, ...]:
     """Return the amounts of money of a rate, in the order of the columns."""
     return row.payment, row.penalty, row.saved, row.rewards, row.loss, row.centre, row.users, row.total
+
+
+def _no_event(inputs: DesignInputs) -> tuple[str, ...]:
+    """Return the row with which all rates are compared: no event, no money."""
+    amounts = [money(0, inputs.contract.currency)] * 8
+    return ("no event", "–", "–", words.figures(0.0), words.figures(0.0), words.energy(0.0), *amounts)
 
 
 def _cells(row: DesignRow, inputs: DesignInputs) -> tuple[str, ...]:

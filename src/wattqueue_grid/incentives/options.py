@@ -72,7 +72,9 @@ class DesignOptions(SiteOptions, PriceOptions):
     contract: Path = field(metadata=_file("TOML of the contract: commitment, payment, penalty, tariff.", "--contract"))
     rates: str = option("0,0.5,1,2,4", "Multiples of the model's rates, with commas.")
     interval: int = option(900, "Length of an interval of settlement.", kind=int, unit="s")
-    draws: int = option(5, "Draws of the users who consent.", kind=int, least=1, most=1_000)
+    draws: int = option(
+        20, "Draws of the users who consent; fewer than 20 give no verdict.", kind=int, least=1, most=1_000
+    )
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class PriceOptions:
     """A series of prices, and the date of the clock's 0."""
 
     prices: PathLike | None = option(None, "CSV of time and price, where the contract pays by it.", kind=Path)
-    price_unit: str = option("EUR/MWh", "Unit of the prices.")
+    price_unit: str | None = option(None, "Unit of the prices. [the file's, else EUR/MWh]")
     repair: bool = option(False, "Correct dates with a wrong UTC offset.", kind=bool)
     start: str | None = option(None, "Date of the clock's 0 of targets and runs, such as 2023-03-01T00:00+01:00.")
 

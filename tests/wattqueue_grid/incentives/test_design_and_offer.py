@@ -1,5 +1,6 @@
 """Design and offer on a site so small that every figure can be worked out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,13 +17,14 @@ from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import plain_machine
 from wattqueue.report.document import UNBROKEN
 from wattqueue_grid.incentives.acceptance import AcceptanceCurve, read_acceptance, with_consent_of
-from wattqueue_grid.incentives.design import DesignInputs, DesignRow, best, design
+from wattqueue_grid.incentives.design import DesignInputs, DesignRow, design
 from wattqueue_grid.incentives.design_report import design_csv, document
 from wattqueue_grid.incentives.offer import Candidate, OfferTerms, best_offers, offers, rank_of_promise
 from wattqueue_grid.incentives.offer_report import document as offers_document
 from wattqueue_grid.incentives.offer_report import offers_csv
 from wattqueue_grid.incentives.rewards import RewardModel, RewardTerm
 from wattqueue_grid.incentives.site_runs import SimulatedSite, metered
+from wattqueue_grid.incentives.verdict import verdict
 from wattqueue_grid.meter import of_power
 from wattqueue_grid.settlement.calendar import SiteCalendar, zone_of
 from wattqueue_grid.settlement.contract import Contract
@@ -71,22 +73,75 @@ def test_a_design_adds_up_payments_bills_rewards_and_losses() -> None:
     assert (none.user_share, none.rewards, none.payment) == (0.0, 0, 10_000_000)
 
 
-def test_the_best_rate_is_one_at_which_neither_side_loses() -> None:
-    def row(multiple: int, payment: int, rewards: int, loss: int) -> DesignRow:
-        return DesignRow(Decimal(multiple), 0.5, 0.5, 0.0, 0.0, 0.0, payment, 0, 0, rewards, loss, 0)
+def drawn(multiple: int, payment: int, rewards: int, loss: int, sums: Sequence[int] = ()) -> DesignRow:
+    """A rate in micro-units, with 20 equal draws where no sums are given."""
+    totals = tuple(sums) or (payment - loss,) * 20
+    return DesignRow(Decimal(multiple), 0.5, 0.5, 0.0, 0.0, 0.0, payment, 0, 0, rewards, loss, totals)
 
-    greatest, fair, poor = row(0, 100, 0, 10), row(1, 80, 20, 15), row(2, 60, 70, 5)
-    assert best([greatest, fair, poor])[0] is fair
-    found, why = best([greatest, poor])
-    assert found is greatest
-    assert "users" in why
+
+EUR = 1_000_000
+
+
+def test_the_best_rate_is_one_at_which_neither_side_loses() -> None:
+    greatest, fair, poor = (
+        drawn(0, 100 * EUR, 0, 10 * EUR),
+        drawn(1, 80 * EUR, 20 * EUR, 15 * EUR),
+        drawn(2, 60 * EUR, 70 * EUR, 5 * EUR),
+    )
+    found = verdict([greatest, fair, poor], "EUR")
+    assert found.row is fair
+    assert found.sentence == (
+        "Best off together at 1 times the rates: the centre gains 60.00 EUR, users gain 5.00 EUR, both 65.00 EUR; "
+        "with no event both have 0.00 EUR"
+    )
+    found = verdict([greatest, poor], "EUR")
+    assert found.row is greatest
+    assert "the centre gains 100.00 EUR, users lose 10.00 EUR" in found.sentence
+    assert "at every rate that pays one side loses" in found.sentence
+
+
+def test_an_event_that_never_pays_is_said_first() -> None:
+    """As seen: 19.53 earned, 70.20 of rewards, and "best off together" at minus 19.40."""
+    rng = np.random.default_rng(1)
+    noise = np.rint(rng.normal(0.0, 5.37 * EUR, 20)).astype(int).tolist()
+    one, four = ([round(mean * EUR) + x for x in noise] for mean in (-19.70, -19.40))
+    rows = [drawn(1, 0, 0, round(19.7 * EUR), one), drawn(4, 0, 0, round(19.4 * EUR), four)]
+    found = verdict(rows, "USD")
+    assert found.row is None
+    assert found.sentence.startswith("At no rate does an event pay: both sides together lose at each;")
+    assert "the least loss is 19.40 USD" in found.sentence
+    assert "with no event both have 0.00 USD" in found.sentence
+
+
+def test_differences_within_their_error_are_ties() -> None:
+    """Draw by draw: two rates may differ surely though their sums spread widely."""
+    rng = np.random.default_rng(2)
+    users, own = rng.normal(0.0, 20.0 * EUR, (2, 20))
+    same = [round(100 * EUR + x) for x in users]
+    less = [round(95 * EUR + x) for x in users]
+    other = [round(99 * EUR + x) for x in own]
+    best, worse, tied = drawn(1, 100 * EUR, 0, 0, same), drawn(2, 95 * EUR, 0, 0, less), drawn(4, 99 * EUR, 0, 0, other)
+    found = verdict([best, worse, tied], "EUR")
+    assert (found.row, found.tied) == (best, (tied,))
+    assert "4 differ from it by less than the error" in found.sentence
+    wide = [round(5 * EUR + 10 * x) for x in users]
+    found = verdict([drawn(1, 5 * EUR, 0, 0, wide)], "EUR")
+    assert found.row is None
+    assert found.sentence.startswith("At no rate is an event shown to pay")
+
+
+def test_few_draws_give_no_verdict() -> None:
+    found = verdict([drawn(1, 9 * EUR, 0, 0, [9 * EUR] * 19)], "EUR")
+    assert found.row is None
+    assert found.sentence.startswith("No verdict from 19 draws of users, 20 are the least (--draws 20)")
 
 
 def test_a_design_reads_as_table_csv_and_page_and_names_the_origin_of_its_curve() -> None:
     rows = design(INPUTS, [Decimal(0), Decimal(1)])
     said = "\n".join(document(rows, INPUTS).lines(UNBROKEN))
     assert "The acceptance curve assumed is generated: the test." in said
-    assert "users lose" in said or "here users" in said
+    assert "No verdict from 1 draws" in said
+    assert "no event" in said
     assert design_csv(rows, INPUTS).splitlines()[3].startswith("1,1,1,72000,0,36000000,10,0,0,1,2,9,-1,8,0,EUR")
     assert document(rows, INPUTS).html() == document(rows, INPUTS).html()
 

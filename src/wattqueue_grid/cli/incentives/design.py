@@ -27,6 +27,7 @@ def run(options: DesignVerb) -> None:
     from wattqueue_grid.incentives.design import DesignInputs, design
     from wattqueue_grid.incentives.design_report import design_csv, design_rows, document
     from wattqueue_grid.incentives.rewards import read_reward_model
+    from wattqueue_grid.incentives.verdict import verdict
     from wattqueue_grid.money import decimal_of
     from wattqueue_grid.settlement.contract import read_contract
     from wattqueue_grid.settlement.events import called_events
@@ -43,7 +44,8 @@ def run(options: DesignVerb) -> None:
     shown = document(rows, inputs)
     if o.out is not None:
         write_files(o.out, {"design.csv": design_csv(rows, inputs), "design.html": shown.html()})
-    o.show(lambda: {"rates": design_rows(rows, inputs)}, lambda: shown.lines(UNBROKEN))
+    said = verdict(rows, terms.currency).sentence
+    o.show(lambda: {"verdict": said, "rates": design_rows(rows, inputs)}, lambda: shown.lines(UNBROKEN))
     if site.jobs.origin == "generated":
         o.say(["The workload is generated, not measured."])
     if o.out is not None:
