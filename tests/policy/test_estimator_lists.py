@@ -78,9 +78,10 @@ def test_one_in_a_list_is_the_estimator_itself() -> None:
     assert isinstance(load_policy("easy", estimator=["app-mean"]).estimator, AppMean)
 
 
-def test_a_name_lists_those_without_options() -> None:
+def test_a_name_lists_those_without_options(tmp_path: Path) -> None:
     assert composed("easy", ["estimator=history-mean,margin"]) == "easy+estimator=history-mean,margin"
-    assert isinstance(load_policy("easy+estimator=history-mean,margin").estimator, Corrected)
+    row_file(tmp_path, '"maximum"')
+    assert isinstance(load_policy(f"easy+estimator=history-mean,{tmp_path / 'mine.py'}:Mine").estimator, Corrected)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,7 @@ def test_a_name_lists_those_without_options() -> None:
         ('["history-mean", { part = "margin", factor = nan }]', "factor", "factor"),
         ('["history-mean", { part = "margin", by = 2 }]', "no option 'by'", "factor"),
         ('["history-mean", "margin", "margin"]', "margin occurs twice", "once"),
+        ('["history-mean", "margin"]', "margin needs a factor other than 1", "factor = 1.05"),
         ('["history-mean", "unit-factors"]', "unit-factors needs a table", 'table = "units.csv"'),
         ("[]", "empty list", "name"),
     ],

@@ -144,7 +144,7 @@ def test_corrected_watts_are_at_most_those_of_the_worst_unit_at_its_maximum(seed
     """Each job after what its user's one before drew, more than the maximum at times."""
     rng = np.random.default_rng((seed, 7))
     n, units, most = 12, 5, 200.0
-    factor, margin = drawn_factors(rng, units), float(rng.choice([0.7, 1.0, 1.2]))
+    factor, margin = drawn_factors(rng, units), float(rng.choice([0.7, 1.05, 1.2]))
     factor /= factor.mean(axis=1, keepdims=True)
     watts = np.round(rng.uniform(60.0, 260.0, n), 3)
     jobs = Jobs.build(np.arange(n) * 100.0, np.ones(n), np.full(n, 10.0), user=["u"] * n, mean_power_w=watts)
@@ -270,9 +270,9 @@ def test_a_base_rejects_only_where_no_correction_lowers(corrections: list[Any], 
 
 
 def test_an_oracle_among_them_is_named() -> None:
-    policy = load_policy("easy", estimator=["oracle-mean", "margin"])
+    policy = load_policy("easy", estimator=["oracle-mean", {"part": "margin", "factor": 1.1}])
     assert oracles_of(policy) == "oracle-mean"
-    assert oracles_of(load_policy("easy", estimator=["history-mean", "margin"])) == ""
+    assert oracles_of(load_policy("easy", estimator=["history-mean", {"part": "margin", "factor": 1.1}])) == ""
 
 
 def test_quantiles_are_corrected() -> None:

@@ -26,6 +26,14 @@ class Margin:
             raise PolicyError(f"factor is {factor:g}", where="margin", hint="above 0, at most 10: 1.05 adds 5 %")
         self.factor = float(factor)
 
+    remedy: str = '{ part = "margin", factor = 1.05 }'
+    """What to write where it has no effect."""
+
+    @property
+    def missing(self) -> str:
+        """Return what it lacks: a factor that changes anything."""
+        return "a factor other than 1" if self.factor == 1.0 else ""
+
     @property
     def lowers(self) -> bool:
         """Return whether it predicts less than the base."""
