@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.interactions.worlds import APPS, CLOCKS, Draft
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, SetFrequency, Suspend
 from wattqueue.parts.contracts import Start
+from wattqueue.parts.corrections.unit_factors import UnitFactors
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.order.all_partitions import AllPartitions
@@ -118,6 +120,21 @@ def no_physics(draft: Draft) -> None:
 
 def unit_watts(draft: Draft) -> Any:
     return lambda: UnitWatts(table=draft.table(draft.machine()))
+
+
+def corrected(draft: Draft) -> None:
+    """Units that differ, in truth and behind a history, with run times by unit for placements."""
+    draft.unit_factor = True
+    draft.row["estimator"] = behind_a_history(draft)
+
+
+def behind_a_history(draft: Draft) -> Any:
+    def made() -> list[Any]:
+        table = draft.table(draft.machine())
+        timed = replace(table, time_factor=2.0 - table.factor)
+        return ["history-mean", UnitFactors(table=timed), {"part": "margin", "factor": 1.05}]
+
+    return made
 
 
 def benchmark(draft: Draft) -> None:

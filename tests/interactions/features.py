@@ -40,7 +40,7 @@ class Feature:
 
 def part(axis: str, name: str, chosen: object, acted: Counter, counts: str, **more: Any) -> Feature:
     """A feature that is a choice of the policy."""
-    plain = {"part": name, **chosen} if isinstance(chosen, dict) else chosen
+    plain = {"part": name} | chosen if isinstance(chosen, dict) else chosen
     on = to.choose(**{axis: plain}) if chosen is not None else to.nothing
     settings: dict[str, Any] = {"claims": {axis: name}, "off": to.unset(axis), "on": on, **more}
     return Feature(f"{axis} {name}", axis, acted=acted, counts=counts, **settings)
@@ -131,6 +131,8 @@ PLACEMENTS = [
     part("placement", "benchmark", None, count.differs, DIFFERS, on=to.benchmark),
     part("placement", "least-watts", "least-watts", count.differs, DIFFERS,
          claims={"placement": "least-watts", "estimator": "unit-watts"}, wants=to.factors),
+    part("placement", "least-watts by time", {"part": "least-watts", "by": "time"}, count.differs, DIFFERS,
+         claims={"placement": "least-watts by time", "estimator": "corrected"}, wants=to.corrected),
 ]  # fmt: skip
 
 BACKFILLS = [
@@ -173,6 +175,8 @@ ESTIMATORS = [
          "jobs that are predicted below the maximum"),
     part("estimator", "unit-watts", None, count.counts_units,
          "jobs that are predicted the watts of their very units", on=to.factors),
+    part("estimator", "corrected", None, count.counts_units,
+         "jobs that are predicted the watts of their very units", on=to.corrected),
 ]  # fmt: skip
 
 

@@ -43,7 +43,8 @@ drawn triples, without the last oracle, which takes most of the time. A planted 
 ## Pairs
 
 `{HELD_MARK}` both acted and all oracles hold; `{CHOICE_MARK}` both decide the same thing, so that they cannot meet; a
-small letter: refused with an error that says so; a capital: not applicable; `{BROKEN_MARK}` a known defect, named
+small letter: refused with an error that says so; a capital: not applicable, or a part
+that the run itself names as without effect; `{BROKEN_MARK}` a known defect, named
 below. The diagonal is a feature by itself.
 """
 
@@ -74,7 +75,7 @@ class Marks:
         if found.outcome == NOT_APPLICABLE and found.reason.startswith("both choose"):
             return CHOICE_MARK
         key = (found.outcome, found.reason)
-        used = sum(outcome == found.outcome for outcome, _ in self.letters)
+        used = sum((outcome == REFUSED) == (found.outcome == REFUSED) for outcome, _ in self.letters)
         return self.letters.setdefault(key, chr(ord("a" if found.outcome == REFUSED else "A") + used))
 
 
