@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import comb, exp, lgamma, log, log1p
 
 import numpy as np
@@ -87,6 +88,11 @@ class Offer:
     """Rewards of an event in micro-units, mean; 0 without a reward model."""
     why: str = ""
     """Why nothing can be promised: with the targets other jobs ran than without. Other figures are then 0."""
+
+    @property
+    def reward_per_kw(self) -> int | None:
+        """Return the rewards of an event for each kW of the promise, in micro-units; None without a promise."""
+        return None if not self.promise_w else round(Fraction(self.reward * 1_000) / Fraction(self.promise_w))
 
 
 def offers(

@@ -20,10 +20,11 @@ HEADS = (
     "Added wait node-h",
     "Added run node-h",
     "Rewards",
+    "Per kW",
 )
 _CSV = (
     *("begin_s", "length_s", "limit_w", "promise_w", "median_w", "days", "added_wait_node_s", "added_run_node_s"),
-    *("reward", "currency"),
+    *("reward", "reward_per_kw", "currency"),
 )
 
 
@@ -41,6 +42,13 @@ def document(found: Sequence[Offer], terms: OfferTerms, currency: str) -> Docume
     ]
     if none:
         said.append(f"{none[0].days} days are too few for this reliability and confidence: no promise.")
+    if currency and (paid := sorted(_per_kw(found))):
+        low, high = (money(amount, currency) for amount in (paid[0], paid[-1]))
+        span = low if low == high else f"{low} to {high}"
+        said.append(
+            f"An event must bring at least {span} for each kW promised to cover its rewards; what users lose, and what "
+            "the grid pays, is weighed by incentives design."
+        )
     for offer in left:
         limit = f"{clock(offer.candidate.begin_s)}, limit {words.watts(offer.candidate.limit_w)}"
         said.append(f"No promise from {limit}: {offer.why}.")
@@ -64,9 +72,15 @@ def _exact(o: Offer, currency: str) -> list[str]:
     promise = "" if o.promise_w is None else f"{o.promise_w:.0f}"
     figures = (f"{c.begin_s:.0f}", f"{c.length_s:.0f}", f"{c.limit_w:.0f}", promise)
     if o.why:
-        return [*figures, "", str(o.days), "", "", "", currency]
+        return [*figures, "", str(o.days), "", "", "", "", currency]
     waits = (f"{o.added_wait_node_s:.0f}", f"{o.added_run_node_s:.0f}")
-    return [*figures, f"{o.median_w:.0f}", str(o.days), *waits, plain(o.reward), currency]
+    per_kw = "" if o.reward_per_kw is None else plain(o.reward_per_kw)
+    return [*figures, f"{o.median_w:.0f}", str(o.days), *waits, plain(o.reward), per_kw, currency]
+
+
+def _per_kw(found: Sequence[Offer]) -> list[int]:
+    """Return the rewards for each kW of the best offers, where there is a promise."""
+    return [offer.reward_per_kw for offer in best_offers(found) if offer.reward_per_kw is not None]
 
 
 def clock(seconds: float) -> str:
@@ -77,10 +91,11 @@ def clock(seconds: float) -> str:
 def _cells(offer: Offer, currency: str) -> tuple[str, ...]:
     c = offer.candidate
     if offer.why:
-        return (clock(c.begin_s), words.span(c.length_s), words.watts(c.limit_w), "none", "–", str(offer.days), *"–––")
+        return (clock(c.begin_s), words.span(c.length_s), words.watts(c.limit_w), "none", "–", str(offer.days), *"––––")
     return (
         clock(c.begin_s), words.span(c.length_s), words.watts(c.limit_w),
         "none" if offer.promise_w is None else words.watts(offer.promise_w), words.watts(offer.median_w),
         str(offer.days), words.figures(offer.added_wait_node_s / 3_600), words.figures(offer.added_run_node_s / 3_600),
         money(offer.reward, currency) if currency else "–",
+        money(offer.reward_per_kw, currency) if currency and offer.reward_per_kw is not None else "–",
     )  # fmt: skip

@@ -20,7 +20,7 @@ FEWEST_DRAWS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DesignVerdict:
     """The answer to "at which rate?".
 
     Attributes:
@@ -36,7 +36,7 @@ class Verdict:
     sentence: str
 
 
-def verdict(rows: Sequence[DesignRow], currency: str) -> Verdict:
+def verdict(rows: Sequence[DesignRow], currency: str) -> DesignVerdict:
     """Return what the rates that have figures show. ``rows`` hold one at least."""
     known = [row for row in rows if not row.why]
     most, draws = max(known, key=lambda row: row.total), min(len(row.totals) for row in known)
@@ -44,7 +44,7 @@ def verdict(rows: Sequence[DesignRow], currency: str) -> Verdict:
     if draws < FEWEST_DRAWS:
         said = f"No verdict from {draws} draws of users, {FEWEST_DRAWS} are the least (--draws {FEWEST_DRAWS})"
         said += f": the greatest sum is {_sum(most, currency)} at {most.multiple:f}; {nothing}"
-        return Verdict(None, most, (), said)
+        return DesignVerdict(None, most, (), said)
     sums = {row.multiple: estimate(row.totals) for row in known}
     paying = [row for row in known if _above(sums[row.multiple])]
     if not paying:
@@ -54,7 +54,7 @@ def verdict(rows: Sequence[DesignRow], currency: str) -> Verdict:
             said = f"At no rate does an event pay: both sides together lose at each; {least}"
         else:
             said = f"At no rate is an event shown to pay: the greatest sum is {_sum(most, currency)}"
-        return Verdict(None, most, (), f"{said}, at {most.multiple:f} times the rates; {nothing}")
+        return DesignVerdict(None, most, (), f"{said}, at {most.multiple:f} times the rates; {nothing}")
     fair = [row for row in paying if row.centre >= 0 and row.users >= 0]
     best = max(fair or paying, key=lambda row: row.total)
     tied = tuple(row for row in paying if row is not best and _tie(best, row))
@@ -64,7 +64,7 @@ def verdict(rows: Sequence[DesignRow], currency: str) -> Verdict:
         said += f"; {' and '.join(f'{row.multiple:f}' for row in tied)} differ from it by less than the error"
     if not fair:
         said += "; at every rate that pays one side loses"
-    return Verdict(best, best, tied, said)
+    return DesignVerdict(best, best, tied, said)
 
 
 def sides(row: DesignRow, currency: str) -> str:

@@ -26,6 +26,7 @@ from wattqueue_grid.incentives.rewards import RewardModel, RewardTerm
 from wattqueue_grid.incentives.site_runs import SimulatedSite, metered
 from wattqueue_grid.incentives.verdict import verdict
 from wattqueue_grid.meter import of_power
+from wattqueue_grid.money import words as money
 from wattqueue_grid.settlement.calendar import SiteCalendar, zone_of
 from wattqueue_grid.settlement.contract import Contract
 from wattqueue_grid.settlement.load_history import CalledEvent
@@ -292,6 +293,12 @@ def test_an_offer_promises_what_enough_days_would_have_delivered() -> None:
     # The jobs of 11 and 12 o'clock wait an hour longer each: 2 h on 8 nodes on average
     assert found.added_wait_node_s == pytest.approx(16 * HOUR)
     assert found.reward == 800_000  # 16 node-hours at 0.05
+    assert found.promise_w is not None
+    per_kw = 800_000 / (found.promise_w / 1_000)
+    assert found.reward_per_kw == round(per_kw)
+    said = " ".join(" ".join(offers_document([found], terms, "USD").lines(UNBROKEN)).split())
+    assert f"at least {money(round(per_kw), 'USD')} for each kW promised" in said
+    assert "EUR" not in said
 
 
 def test_too_few_days_give_no_promise_and_a_workload_of_a_day_is_refused() -> None:
