@@ -109,6 +109,8 @@ class Simulator:
     period: float = 0.0
     chance: tuple[float, float, float] | None = None
     unit_rank: Any = None
+    keeps_base: bool = False
+    """Whether jobs without factors of units count what is predicted, not the maximum of a unit."""
     at_completion: bool = False
     phases_s: float | None = None
     targets: Sequence[tuple[float, float, float]] = ()
@@ -230,7 +232,8 @@ class Simulator:
     def unit_uw(self, table: Prediction, job: int, option: int) -> int:
         if table is self.actual and job in self.place:
             return self.sample_uw(job, option)
-        if table is self.prediction and table.unit_factor is not None and not self.has_factors(table, job):
+        worst = table is self.prediction and table.unit_factor is not None and not self.keeps_base
+        if worst and not self.has_factors(table, job):
             part = self.machine.partitions[int(self.machine.option_partition[option])]
             assert part.max_w is not None  # the machine's worst case stands for what is not known
             return micro(part.idle_w + (part.max_w - part.idle_w) * float(self.machine.option_dynamic_factor[option]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.reference.history import corrected_w
 from tests.reference.simulator import mean_factor
-from tests.sim.test_against_twin import Scripted, random_script
+from tests.sim.test_against_twin import Scripted, expect_same, random_script
 from tests.sim.test_units_that_differ import NAMES, SEEDS, Ranks, drawn_factors, with_applications
-from tests.sim.workloads import random_world
+from tests.sim.workloads import World, random_world
 from wattqueue.kernels.unit_watts import mean_factors
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.known_jobs import KnownJobs
@@ -286,3 +287,50 @@ def test_quantiles_are_corrected() -> None:
     estimator.predict(KnownJobs.of(two_jobs()), TWO)
     assert estimator.predict_quantiles(np.array([1], np.int32), 0.0)[0.9].tolist() == [[180.0]]
     assert Corrected(Recorder(), (Margin(),)).predict_quantiles(np.array([1], np.int32), 0.0) == {}
+
+
+def naive_prediction(world: World, told: Prediction, factor: Floats, known: set[int], margin: float) -> Prediction:
+    """What a base's prediction becomes, job by job, option by option: a row for each job."""
+    machine, jobs = world.machine, world.jobs
+    start = machine.unit_start.tolist()
+    watts = np.zeros((len(jobs), len(machine.option_partition)))
+    rows = np.ones((len(NAMES), machine.units))
+    for app in known:
+        for first, end in pairwise(start):
+            mean = sum(factor[app, first:end].tolist()) / (end - first)
+            rows[app, first:end] = [each / mean for each in factor[app, first:end]]
+    for job in range(len(jobs)):
+        app = int(jobs.app.codes[job])
+        own = rows[app] if app >= 0 else np.ones(machine.units)
+        for option, p in enumerate(machine.option_partition.tolist()):
+            part = machine.partitions[p]
+            base = float(told.watts(np.array([job], np.int32), option)[0])
+            full = base
+            if part.max_w is not None:
+                idle = min(part.idle_w, part.max_w)
+                full = idle + (part.max_w - idle) * float(machine.option_dynamic_factor[option])
+            bounded = corrected_w(base, full, margin, own[start[p] : start[p + 1]].tolist())
+            watts[job, option] = base * margin if part.max_w is None else bounded
+    every = np.arange(len(jobs), dtype=np.int32)
+    for app in {0, 1, 2} - known:
+        rows[app] = np.nan
+    return Prediction(watts, told.take(every).time_factor, unit_factor=rows)
+
+
+@given(SEEDS)
+def test_a_corrected_prediction_starts_jobs_as_the_twin_does(seed: int) -> None:
+    """Behind a base that is asked once, with applications that the table lacks, ranks, a cap and failures."""
+    rng = np.random.default_rng((seed, 8))
+    world = with_applications(random_world(seed, failures=seed % 2 == 0), rng)
+    factor, margin = drawn_factors(rng, world.machine.units), float(rng.choice([0.7, 1.1]))
+    known = {0, 1, 2} if rng.random() < 0.6 else {0, 2}
+    table = table_of(factor[sorted(known)], [NAMES[k] for k in sorted(known)])
+    rank = rng.integers(0, 3, factor.shape).astype(float)
+    corrections: list[Any] = [UnitFactors(table=table), Margin(factor=margin)]
+    told = world.ready.prediction
+    policy = replace(world.policy(placement=Ranks(rank)), estimator=Corrected(world.ready, corrections))
+    simulation = Simulation(world.jobs, world.machine, policy, world.cap, world.actual, world.events)
+    simulation.go()
+    expected = naive_prediction(world, told, factor, known, margin)
+    own = replace(world, ready=replace(world.ready, prediction=expected))
+    expect_same(simulation.result(), own.twin(simulation.truth.reject, unit_rank=rank, keeps_base=True))
