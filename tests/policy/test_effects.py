@@ -1,4 +1,4 @@
-"""Parts that cannot act are named with the reason: each need, each stock part, in a run's outputs and in the documents."""
+"""Parts that cannot act are named with the reason: each need, each stock part, outputs of a run, documents."""
 
 from __future__ import annotations
 
@@ -30,13 +30,21 @@ BARE = Machine("bare", (Partition("only", 1, max_w=100.0),))
 FULL = Machine(
     "full", tuple(Partition(name, 4, frequencies_hz=(2e9, 1e9), idle_w=20.0, max_w=100.0) for name in ("one", "two"))
 )
-STATED = {(axis, name): getattr(part_class(axis, name), "acts_on", ()) for axis in AXES for name in part_names(axis)}
-PARTS = {key: needs for key, needs in STATED.items() if needs}
 
 
 def policy_of(axis: str, name: str) -> Policy:
     """EASY with one part."""
     return load_policy("easy", **{axis: [name] if axis == "controls" else name})
+
+
+def stated(axis: str, name: str) -> tuple[str, ...]:
+    """What a stock part states that it acts on, by its class or, where that depends on its options, by an object."""
+    found = getattr(part_class(axis, name), "acts_on", ())
+    return tuple(found if isinstance(found, tuple) else getattr(policy_of(axis, name), axis).acts_on)
+
+
+STATED = {(axis, name): stated(axis, name) for axis in AXES for name in part_names(axis)}
+PARTS = {key: needs for key, needs in STATED.items() if needs}
 
 
 def jobs(**columns: Any) -> Jobs:

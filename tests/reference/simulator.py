@@ -117,8 +117,13 @@ class Simulator:
     """Notice, begin and end of load targets."""
     by_target: bool = False
     """Whether a job starts at the last option to which its user consents while one is in force."""
-    ahead: Sequence[tuple[float, float, float]] | None = None
-    """Notice, begin and watts of load targets, where the pass looks ahead to the next one."""
+    ahead: Sequence[tuple[float, float, float, bool]] = ()
+    """Notice, begin and watts of load targets, where the pass looks ahead to the next one, and True."""
+    ahead_all: bool = False
+    """Whether it looks at all announced limits instead."""
+    known: Callable[[float], Cap] | None = None
+    """The limit that is announced at a time."""
+    known_at: tuple[float, Cap] = (math.nan, Cap.none())
     ahead_slowed: bool = True
     ramps: Sequence[tuple[float, float, float]] | None = None
     """Begin, end and watts a second of load targets, where the ledger rises at that rate after one."""
@@ -355,9 +360,16 @@ class Simulator:
             drawn += self.margin(self.running)
         return limit - drawn
 
-    def margin(self, running: Sequence[Running], nets: Sequence[int] | None = None, new: Sequence[int] = ()) -> int:
+    def margin(
+        self,
+        running: Sequence[Running],
+        nets: Sequence[int] | None = None,
+        new: Sequence[int] = (),
+        *,
+        always: bool = False,
+    ) -> int:
         """What a chance ledger keeps free beside these jobs, or were they of other net watts, and beside new ones."""
-        if self.chance is None or self.limit_uw() >= codes.NO_CAP:
+        if self.chance is None or (self.limit_uw() >= codes.NO_CAP and not always):
             return 0
         _, own, common = self.chance
         nets = [r.net for r in running] if nets is None else nets
@@ -447,7 +459,7 @@ class Simulator:
 
     def looks_at_target(self) -> bool:
         """Whether a target limits now, or the pass looks ahead to one."""
-        return self.limit_uw() < self.alone_uw() or self.next_target()[0] < INF
+        return self.limit_uw() < self.alone_uw() or self.next_target() < INF
 
     def fits_cap_alone(self, entry: int, option: int, *, idle: bool = False) -> bool:
         """Whether an entry fits the cap alone, beside what runs or on an idle machine."""
@@ -617,39 +629,69 @@ class Simulator:
         self.apply_speeds()
         self.remember_limits(before, for_target=False)
 
-    def ahead_net(self, entry: int, option: int) -> int:
-        """What an entry counts when the next announced target begins, if it starts now; 0 where it has ended."""
+    def ahead_net(self, entry: int, option: int, *, slowed: bool, best: bool) -> int:
+        """What an entry counts when a limit begins that it reaches into, if it starts now."""
         job = int(self.entries.job[entry])
-        if self.now + self.wall(job, option) <= self.next_target()[0]:
-            return 0
-        return self.promised_net(job, max(option, self.reach(entry)) if self.ahead_slowed else option)
+        option = max(option, self.reach(entry)) if slowed else option
+        return self.least_net(job, option) if best else self.net(job, option)
 
-    def next_target(self) -> tuple[float, float]:
-        """Begin and watts of the next target that has been announced."""
-        known = [(begin, watts) for notice, begin, watts in self.ahead or () if notice <= self.now < begin]
-        return min(known, default=(INF, INF))
+    def next_target(self) -> float:
+        """Begin of the next load target that the pass looks ahead to."""
+        return min((begin for notice, begin, *_ in self.ahead if notice <= self.now < begin), default=INF)
 
-    def fits_ahead(self, entry: int, option: int) -> bool:
-        """Whether an entry that starts now fits below the next target beside what runs then."""
-        needed = self.ahead_net(entry, option)
-        if needed == 0:
+    def announced(self) -> list[tuple[float, float, bool]]:
+        """Begin and watts of what the pass looks ahead to now, and whether it is a load target."""
+        if self.ahead_all:
+            return self.falls()
+        known = sorted(limit[1:] for limit in self.ahead if limit[0] <= self.now < limit[1])
+        return known[:1]
+
+    def falls(self) -> list[tuple[float, float, bool]]:
+        """When the limit that is announced now will be lower than before, to what, and whether for a target."""
+        known = self.known_now()
+        alone = known.alone.cap_w.tolist()
+        rows = [*zip(known.time_s.tolist(), known.cap_w.tolist(), alone, strict=True)]
+        pairs = itertools.pairwise(rows)
+        return [
+            (time, watts, watts < full)
+            for (_, before, _), (time, watts, full) in pairs
+            if time > self.now and watts < before
+        ]
+
+    def known_now(self) -> Cap:
+        """The limit that is announced now; the same object at one time, since a ramp has many steps."""
+        assert self.known is not None
+        if self.known_at[0] != self.now:
+            self.known_at = self.now, self.known(self.now)
+        return self.known_at[1]
+
+    def fits_ahead(self, entry: int, option: int, *, best: bool = False) -> bool:
+        """Whether an entry that starts now fits below each announced limit beside what runs then, or has ended."""
+        end = self.now + self.wall(int(self.entries.job[entry]), option)
+        return all(end <= limit[0] or self.fits_then(entry, option, *limit, best=best) for limit in self.announced())
+
+    def fits_then(self, entry: int, option: int, begin: float, watts: float, of_target: bool, *, best: bool) -> bool:
+        """Whether an entry fits below a limit beside what runs when it begins, with the margin for what runs then."""
+        slowed = of_target and self.ahead_slowed
+        needed = self.ahead_net(entry, option, slowed=slowed, best=best)
+        if needed == 0 or watts * 1e6 >= codes.NO_CAP:
             return True
-        time, watts = self.next_target()
         left = round(watts * 1e6) - (self.drawn() - sum(r.net for r in self.running))
-        for r in self.running:
-            if r.expected > time:
-                left -= min(r.net, self.slowed_net(r)) if self.ahead_slowed else r.net
-        return needed <= left
+        there = [r for r in self.running if r.expected > begin]
+        nets = [min(r.net, self.slowed_net(r)) if slowed else r.net for r in there]
+        if self.chance is not None:
+            left = math.floor(left / self.chance[0]) - self.margin(there, nets, [needed], always=True)
+        return needed + sum(nets) <= left
 
     def held_back(self, entry: int) -> bool:
-        """Whether the next target keeps an entry from starting at any option: it gets no reservation."""
-        return not any(self.fits_ahead(entry, option) for option in self.options(entry))
+        """Whether announced limits keep an entry from starting at any option, on the best units: no reservation."""
+        return not any(self.fits_ahead(entry, option, best=True) for option in self.options(entry))
 
     def slowed_net(self, r: Running) -> int:
         p = int(self.machine.option_partition[r.option])
         entry = next(e for e in self.rank if (self.entries.job[e], self.entries.partition[e]) == (r.job, p))
-        uw = self.unit_uw(self.prediction, r.job, max(r.option, self.reach(entry))) * len(r.units)
-        return self.ledger(p, uw, r.job)
+        option = max(r.option, self.reach(entry))
+        return self.ledger(p, sum(self.watts_on(self.prediction, r.job, option, u) for u in r.units), r.job)
 
     def schedule(self) -> None:
         self.last_pass = self.now
@@ -758,10 +800,10 @@ class Simulator:
         return self.ledger(p, sum(watts[: int(self.jobs.nodes[job])]), job)
 
     def fits_target_alone(self, entry: int, option: int) -> bool:
-        """Whether it has ended, or fits at its maximum, when the next announced target begins."""
-        begin, watts = self.next_target()
-        ended = self.now + self.wall(int(self.entries.job[entry]), option) <= begin
-        return ended or self.most_net(entry, option) + self.idle_base() <= round(watts * 1e6)
+        """Whether it has ended, or fits at its maximum, when each limit begins that the pass looks ahead to."""
+        end = self.now + self.wall(int(self.entries.job[entry]), option)
+        most = self.most_net(entry, option) + self.idle_base()
+        return all(end <= begin or most <= min(watts * 1e6 + 0.5, codes.NO_CAP) for begin, watts, _ in self.announced())
 
     def greedy(self) -> None:
         promised = self.promises = {}
@@ -920,7 +962,11 @@ class Simulator:
     ) -> tuple[float | None, int]:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         instants = {t for begin, end, *_ in plan.values() for t in (begin, end)}
+        later = self.known_now() if self.ahead_all else None
+        if later is not None:
+            instants |= set(later.time_s.tolist())
         instants = sorted({self.now, *(t for t in instants if t >= self.now)})  # type: ignore[assignment]
+        room = {t: watts if later is None else watts + self.more_at(later, t) for t in instants}
 
         def fits(begin: float, option: int, net: int) -> bool:
             end = begin + self.wall(job, option)
@@ -930,7 +976,7 @@ class Simulator:
                 held = [place for place in plan.values() if place[0] <= t < place[1]]
                 if free - sum(place[3] for place in held if place[2] == p) < self.jobs.nodes[job]:
                     return False
-                if watts - sum(place[4] for place in held) < net:
+                if room[t] - sum(place[4] for place in held) < net:
                     return False
             return True
 
@@ -939,6 +985,12 @@ class Simulator:
                 return self.now, option
         last = self.promised(entry)
         return next((t for t in instants if fits(t, last, self.promised_net(job, last))), None), last
+
+    def more_at(self, later: Cap, time: float) -> int:
+        """Watts by which the limit that is announced for a time is above the one in force."""
+        limit = later.in_force_w(time) * 1e6
+        then = self.room(round(limit)) if limit < codes.NO_CAP else 1 << 62
+        return then - self.available()
 
     # -- watts and speed ----------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def lets_it_run(simulation: Simulation, job: int, limits: list[float]) -> bool:
 def announced(simulation: Simulation, now: float) -> list[tuple[float, float]]:
     """Times and watts of the limits that the pass looks ahead to."""
     signals, needs = simulation.world.signals, simulation.session.needs
-    if isinstance(needs.pass_part, AnnouncedCaps):
+    if isinstance(needs.pass_part, AnnouncedCaps) or needs.all_limits:
         return [*zip(*(column.tolist() for column in signals.caps_after(now)), strict=True)]
     if not needs.looks_ahead:
         return []

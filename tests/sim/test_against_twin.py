@@ -216,6 +216,41 @@ def test_shortest_first_looking_ahead_to_the_next_target(seed: int) -> None:
 
 
 @given(SEEDS)
+def test_looking_ahead_to_all_announced_limits(seed: int) -> None:
+    """Caps and targets of every pass; a conservative plan follows them."""
+    world = targeted_world(seed, ramps=seed % 2 == 0)
+    world = replace(world, code=(codes.CONSERVATIVE, codes.EASY, codes.SHORTEST, world.code)[seed % 4], all_limits=True)
+    slowed = seed % 3 == 0 and world.code != codes.CONSERVATIVE
+    world = replace(
+        world, cap=moving_cap(seed, world), depth=seed % 6 if seed % 5 == 0 else 0,
+        looks_ahead=codes.AHEAD_SLOWED if slowed else codes.AHEAD_AS_RUN,
+        targets=None if seed % 6 == 1 else world.targets,
+    )  # fmt: skip
+    expect_twins(world, random_script(seed, world, parking=seed % 2 == 0) if seed % 5 < 3 else None)
+
+
+@given(SEEDS, st.floats(0.0, 0.5), st.floats(0.0, 0.1))
+def test_looking_ahead_with_a_chance_ledger(seed: int, own: float, common: float) -> None:
+    """A start keeps the margin of what runs when a limit begins."""
+    world = replace(targeted_world(seed), all_limits=seed % 2 == 0, looks_ahead=1 + seed % 3 // 2)
+    world = replace(world, cap=moving_cap(seed, world), code=codes.SHORTEST if seed % 5 == 0 else world.code)
+    ledger = Chance(epsilon=0.05, share=1.0 + seed % 3 * 0.2, own=own, common=common)
+    simulation = world.simulation(ledger=ledger)
+    simulation.go()
+    expect_same(simulation.result(), world.twin(simulation.truth.reject, chance=ledger.terms))
+
+
+def moving_cap(seed: int, world: World) -> Cap:
+    """A cap that changes some times while the jobs run."""
+    rng = np.random.default_rng((seed, 5))
+    most = float((world.jobs.nodes[:, np.newaxis] * world.ready.prediction.power_w).max()) + world.machine.idle_w
+    times = np.unique(np.concatenate(([0.0], np.floor(rng.uniform(0.0, 400.0, int(rng.integers(1, 6)))))))
+    none = 0.2 if all(part.max_w is not None for part in world.machine.partitions) else 0.0
+    watts = np.where(rng.random(len(times)) < none, np.inf, np.round(rng.uniform(0.5, 1.6, len(times)) * most, 3))
+    return Cap(times, watts)
+
+
+@given(SEEDS)
 def test_rising_at_the_ramp_of_a_target(seed: int) -> None:
     """After a target the ledger rises by so many watts a second since its last rise."""
     world = targeted_world(seed, ramps=True)

@@ -158,5 +158,3 @@ def test_a_ramp_without_cap_and_maximum_is_an_error() -> None:
 def test_choices_that_nothing_carries_out_are_refused() -> None:
     with pytest.raises(PolicyError, match="slowed"):
         load_policy("easy", backfill={"part": "easy-ahead", "slowed": 2})
-    with pytest.raises(PolicyError, match="later mix"):
-        starts(jobs_of((0, 1, 10)), load_policy("easy", backfill="easy-ahead", ledger="chance"))

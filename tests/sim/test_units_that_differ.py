@@ -13,10 +13,18 @@ from hypothesis import strategies as st
 from tests.policy.test_decide import BySnapshot
 from tests.reference.simulator import Simulator
 from tests.sim.invariants import check_invariants, units_of
-from tests.sim.test_against_twin import Scripted, expect_same, random_script, run_both
+from tests.sim.test_against_twin import (
+    Scripted,
+    expect_same,
+    random_script,
+    run_both,
+    targeted_world,
+    with_consent,
+)
 from tests.sim.test_profiles import workload as profiled_workload
 from tests.sim.workloads import World, random_world
 from wattqueue.errors import InputError, PolicyError
+from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
@@ -122,6 +130,19 @@ def test_every_start_is_the_twins(seed: int) -> None:
 def test_every_start_is_the_twins_with_failures_and_actions(seed: int) -> None:
     world, rank = predicted_factors(seed, failures=True)
     run, twin = run_ranked(world, rank, random_script(seed, world))
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_looking_ahead_counts_very_units(seed: int) -> None:
+    """What starts counts on the units that it gets, what runs on its own; the best units decide who is held back."""
+    world, rank = predicted_factors(seed)
+    ahead = targeted_world(seed)
+    code = (codes.EASY, codes.SHORTEST, codes.CONSERVATIVE, codes.FIRST_FIT)[seed % 4]
+    how = codes.AHEAD_SLOWED if seed % 3 == 0 and code != codes.CONSERVATIVE else codes.AHEAD_AS_RUN
+    world = replace(with_consent(seed, world), code=code, looks_ahead=how, all_limits=True, targets=ahead.targets)
+    run, twin = run_ranked(world, rank)
     expect_same(run, twin)
     check_invariants(run)
 

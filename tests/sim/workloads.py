@@ -85,6 +85,8 @@ class World:
     targets: LoadTargets | None = None
     runtime: Any = None
     looks_ahead: int = 0
+    all_limits: bool = False
+    """Whether the pass looks ahead to all announced limits, else to the next load target."""
     ramped: bool = False
 
     def policy(self, **more: Any) -> Policy:
@@ -93,9 +95,9 @@ class World:
             "queue_depth": self.depth or codes.ANY_NEED,
             "pass_interval_s": self.interval_s,
             **({"pass_at_completion": self.at_completion} if self.code == codes.LAST_END else {}),
+            **self.foresight(),
         }
         plain = load_policy("easy", backfill=backfill, ledger="ramped" if self.ramped else "predicted")
-        object.__setattr__(plain.backfill, "looks_ahead", self.looks_ahead)  # of any pass, to try them all
         return replace(
             plain,
             estimator=self.ready,  # type: ignore[arg-type]
@@ -116,21 +118,31 @@ class World:
         simulation.go()
         return simulation.result()
 
+    def foresight(self) -> dict[str, Any]:
+        """Options of the pass by which it looks ahead."""
+        if not self.looks_ahead:
+            return {}
+        slowed = self.looks_ahead == codes.AHEAD_SLOWED
+        return {"ahead": "limits" if self.all_limits else "target", "slowed": slowed}
+
     def limit(self) -> Cap:
         """The lower of cap and targets, which the twin takes as a cap."""
         return self.cap if self.targets is None else capped(self.cap, self.targets, RiseScale.of(self.machine))
 
     def of_targets(self) -> dict[str, Any]:
-        """What the twin needs to know of load targets."""
+        """What the twin needs to know of load targets, and of what is announced."""
         targets = self.targets
+        signals = Signals(self.cap, targets or LoadTargets.none(), RiseScale.of(self.machine))
+        everything = {"ahead_all": bool(self.looks_ahead) and self.all_limits, "known": signals.limit}
         if targets is None:
-            return {}
+            return everything
         watts = np.minimum(targets.limit, self.cap.at(targets.start_s))
-        ahead = [*zip(targets.announced_s, targets.start_s, watts, strict=True)]
+        ahead = [*zip(targets.announced_s, targets.start_s, watts, [True] * len(targets), strict=True)]
         return {
+            **everything,
             "targets": [*zip(targets.announced_s, targets.start_s, targets.end_s, strict=True)],
             "by_target": self.ready.by_target,
-            "ahead": ahead if self.looks_ahead else None,
+            "ahead": ahead if self.looks_ahead else (),
             "ahead_slowed": self.looks_ahead == codes.AHEAD_SLOWED,
             "ramps": [*zip(targets.start_s, targets.end_s, targets.ramp_w_per_s, strict=True)] if self.ramped else None,
             "full_cap": self.cap,

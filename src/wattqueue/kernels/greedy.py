@@ -27,6 +27,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.announced import fits_ahead, is_held_back, sees_ahead, take_ahead
 from wattqueue.kernels.chance import (
     fits_watts,
     keeps_margin,
@@ -47,7 +48,6 @@ from wattqueue.kernels.entries import (
 )
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.state import KernelView, Reservations
-from wattqueue.kernels.target_lookahead import fits_ahead, is_held_back, take_ahead
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -121,8 +121,8 @@ def begin_pass(view: KernelView) -> int:
     now = view.now
     whole = now.dirty != 0 or now.fcfs_ranks == 0 or now.whole_next != 0
     whole = whole or now.depth < codes.ANY_NEED
-    # What the next load target leaves over changes with each start and each second.
-    whole = whole or (now.looks_ahead != 0 and now.ahead_s < INF)
+    # What announced limits leave over changes with each start and each second.
+    whole = whole or sees_ahead(view)
     # What was tried slowed is then tried at full speed.
     whole = whole or consent_ends(view)
     # What starts later is not among the running jobs that the bound was taken from.
@@ -246,7 +246,7 @@ def candidate_limits(view: KernelView, p: int) -> Limits:
 def try_entry(view: KernelView, p: int, entry: int) -> bool:
     """Start ``entry`` at the highest frequency that fits and keeps all reservations; return whether it started.
 
-    This is the exact test: units, watts now, every reservation of this pass, and the next load target. Options stand
+    This is the exact test: units, watts now, every reservation of this pass, and the announced limits. Options stand
     highest frequency first.
     """
     job = as_int64(view.entries.job[entry])
@@ -258,7 +258,7 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
         if (
             fits_watts(view, watt)
             and keeps_reservations(view, p, job, option, watt)
-            and (view.now.looks_ahead == 0 or fits_ahead(view, entry, job, option))
+            and (view.now.looks_ahead == 0 or fits_ahead(view, entry, job, option, False))
         ):
             end = view.now.time_s + wall_s(view, job, option)
             if view.now.looks_ahead != 0:
@@ -349,7 +349,7 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
     """Apply what follows when ``entry`` does not start.
 
     No backfilling: its partition's pass is over. EASY (either order), cwm: it becomes its partition's reservation, if
-    there is none yet; not where the next load target holds it back. First-fit: nothing. Shortest first, a partition
+    there is none yet; not where announced limits hold it back. First-fit: nothing. Shortest first, a partition
     with a reservation has no other entries that are tried in queue order.
     """
     code = view.now.backfill

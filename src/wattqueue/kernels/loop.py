@@ -261,7 +261,8 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
         view.now.full_cap_uw = truth.announced.full_uw[k]
         view.now.in_target = truth.signal_target[k]
         view.now.ahead_s = truth.announced.ahead_s[k]
-        view.now.ahead_cap_uw = truth.announced.ahead_uw[k]
+        view.now.ahead_row = truth.announced.ahead_row[k]
+        view.now.ahead_end = truth.announced.ahead_end[k]
         if view.now.has_ramp != 0:
             begin_ramp(view, truth, k)
         set_budget(view)
@@ -404,11 +405,12 @@ def log_is_full(view: KernelView, truth: Truth, log: Log) -> bool:
     # Units that are off or down now may come back at that instant, and running jobs may be requeued.
     if view.now.intervals + view.units.unit_start[partitions] > len(view.held.low):
         return True
-    # A profile has a row for each running end, and two for each queued job (a job has at most one place at a time).
+    # A profile has a row for each running end, two for each queued job (a job has at most one place at a time), and one
+    # for each announced limit.
     rows = view.now.running + 2 * view.now.queued + 2 * (partitions + 2)
     if view.now.backfill == codes.CONSERVATIVE:
         # What may join the queue at the next instant: its submissions, and every running job if all are requeued.
-        entering = 2 * partitions * (batch_size(truth) + view.now.running)
+        entering = 2 * partitions * (batch_size(truth) + view.now.running) + len(view.ahead.stamp)
         if max(rows, view.now.plan_end + 2) + entering > len(view.plan.time):
             return True
     return bool(truth.loop.power_rows + 1 >= len(log.time))

@@ -34,6 +34,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined, kernel
+from wattqueue.kernels.announced import next_row
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.consent import consent_ends, last_option, promised_net, promised_option
@@ -47,6 +48,7 @@ from wattqueue.kernels.entries import (
 )
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
+from wattqueue.kernels.ledger import available_under
 from wattqueue.kernels.state import KernelView, ReservationPlan
 
 INF = float("inf")
@@ -117,6 +119,8 @@ def begin_plan(view: KernelView) -> int:
         view.reserved.entry[p] = -1
     if whole:
         build_profile(view)
+        if view.now.looks_ahead != 0:
+            limit_profile(view)
         return 0
     advance_profile(view)
     if first_rank < 0:
@@ -166,6 +170,25 @@ def build_profile(view: KernelView) -> None:
     view.now.plan_end = row + 1
     view.now.plan_head = 0
     view.now.plan_stamp += 1
+
+
+@kernel
+def limit_profile(view: KernelView) -> None:
+    """Let the profile follow the announced limits: a row where each begins, with the watts that it leaves.
+
+    From the first that begins on: the limit in force may be lower than what is announced for now.
+    """
+    plan, ahead, end = view.plan, view.ahead, as_int64(view.now.ahead_end)
+    first = as_int64(next_row(view))
+    for row in range(first, end):
+        profile_row(view, float(ahead.time_s[row]))
+    behind = first
+    for row in range(as_int64(view.now.plan_head), as_int64(view.now.plan_end)):
+        while behind < end and ahead.time_s[behind] <= plan.time[row]:
+            behind += 1
+        if behind > first:
+            limit = as_int64(ahead.limit_uw[behind - 1])
+            plan.watt[row] += available_under(view, limit, as_int64(0)) - view.now.available_uw
 
 
 @inlined

@@ -16,6 +16,7 @@ import math
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.announced import next_row
 from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.entries import least_net, net_watt, ready_units, start_entry, units_differ, wall_s
@@ -63,12 +64,18 @@ def fits_alone(view: KernelView, p: int, job: int, net: int) -> bool:
     return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.now.cap_uw)))
 
 
-@inlined
-def fits_next_target(view: KernelView, p: int, job: int, option: int, net: int) -> bool:
-    """Return whether a job has ended, or fits at its maximum, when the next announced load target begins."""
-    if view.now.looks_ahead == 0 or view.now.time_s + wall_s(view, job, option) <= view.now.ahead_s:
+@kernel
+def fits_announced(view: KernelView, p: int, job: int, option: int, net: int) -> bool:
+    """Return whether a job has ended, or fits at its maximum, when each limit begins that the pass looks ahead to."""
+    if view.now.looks_ahead == 0:
         return True
-    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.now.ahead_cap_uw)))
+    end, most = view.now.time_s + wall_s(view, job, option), greatest_net(view, p, job, net)
+    for row in range(next_row(view), as_int64(view.now.ahead_end)):
+        if end <= view.ahead.time_s[row]:
+            break
+        if most > room_uw(view, as_int64(view.ahead.limit_uw[row])):
+            return False
+    return True
 
 
 @kernel
@@ -182,7 +189,7 @@ def start_alone(view: KernelView, p: int, entry: int) -> bool:
     ready_units(view, p, job)
     for option in range(first_option(view, entry), last_option(view, entry) + 1):
         net = net_watt(view, job, option)
-        if fits_alone(view, p, job, net) and fits_next_target(view, p, job, option, net):
+        if fits_alone(view, p, job, net) and fits_announced(view, p, job, option, net):
             start_entry(view, entry, option)
             view.now.dirty = 1  # reservations and the plan were made without it
             return True

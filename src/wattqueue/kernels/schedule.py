@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import entry, inlined
+from wattqueue.kernels.announced import look_ahead
 from wattqueue.kernels.entries import holds_starts
 from wattqueue.kernels.greedy import try_in_order
 from wattqueue.kernels.ledger import set_budget
@@ -16,7 +17,6 @@ from wattqueue.kernels.plan import pass_conservative
 from wattqueue.kernels.progress import start_one
 from wattqueue.kernels.shortest import try_shortest
 from wattqueue.kernels.state import KernelView
-from wattqueue.kernels.target_lookahead import look_ahead
 
 
 @inlined

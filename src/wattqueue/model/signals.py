@@ -163,18 +163,12 @@ class Signals:
         return self if row == 0 else replace(self, cap=Cap(self.cap.time_s[row:], self.cap.cap_w[row:]))
 
 
-def next_target(signals: Signals, time_s: Floats) -> tuple[Floats, Floats]:
-    """Return the next load target that has been announced by each time and begins after it. Shapes as ``time_s``.
-
-    When it begins, inf for none, and its watts: the lower of target and cap.
-    """
-    targets = signals.targets
-    begin_s, limit_w = np.full(len(time_s), np.inf), np.full(len(time_s), np.inf)
+def next_targets(targets: LoadTargets, time_s: Floats) -> NDArray[np.int64]:
+    """Return the row of the next target that has been announced by each time and begins after it, -1 for none. (k,)."""
+    found = np.full(len(time_s), -1, np.int64)
     for row in range(len(targets) - 1, -1, -1):  # the earliest is written last
-        start = targets.start_s[row]
-        known = (targets.announced_s[row] <= time_s) & (time_s < start)
-        begin_s[known], limit_w[known] = start, min(targets.limit[row], signals.cap.in_force_w(float(start)))
-    return begin_s, limit_w
+        found[(targets.announced_s[row] <= time_s) & (time_s < targets.start_s[row])] = row
+    return found
 
 
 class RampAfter(NamedTuple):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.announced import no_limits
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.greedy import new_reservations
 from wattqueue.kernels.in_flight import no_evidence
@@ -55,7 +56,9 @@ class PassSettings:
     correction: int = codes.PLAN_IS_LIMIT
     """What becomes of planned times that are wrong (``kernels/codes.py``); PLAN_IS_LIMIT where none is predicted."""
     looks_ahead: int = 0
-    """How the pass counts what runs when the next announced load target begins (``kernels/codes.py``); 0: not."""
+    """How the pass counts what runs when announced limits begin (``kernels/codes.py``); 0: not."""
+    all_limits: bool = False
+    """Whether it looks at all announced limits; else at the begin of the next load target."""
 
 
 def rows_of(prediction: Prediction) -> state.Rows:
@@ -205,6 +208,7 @@ def build_view(
         by_unit,
         queue,
         reach_of(jobs, machine, prediction, queue),
+        no_limits(),
         new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
         new_running(capacity, partitions),
         units,

@@ -107,7 +107,9 @@ class Capabilities:
     by_target: bool
     """Whether the frequency part's windows mean: the first option, but the last one during a load target."""
     looks_ahead: int
-    """How the pass looks ahead to the next announced load target (``kernels/codes.py``); 0: not."""
+    """How the pass looks ahead to announced limits (``kernels/codes.py``); 0: not."""
+    all_limits: bool
+    """Whether to all of them; else to the begin of the next load target."""
     ramped: bool
     """Whether the ledger rises at the ramp of a load target after it."""
     step: CompiledStep | None
@@ -141,8 +143,8 @@ class Capabilities:
     def pass_settings(self, cap_scope: str) -> PassSettings:
         """Return what the compiled pass needs to know."""
         chance, correction = self.chance, self.correction
-        ahead = self.looks_ahead
-        return PassSettings(self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, ahead)
+        ahead = self.looks_ahead, self.all_limits
+        return PassSettings(self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, *ahead)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,22 +223,30 @@ def resolve(policy: Policy) -> Capabilities:
         switches_off=some_control(policy, "switches_off"),
         by_target=bool(stated(policy.frequency, "by_target", False)),
         looks_ahead=int(stated(backfill, "looks_ahead", 0)),
+        all_limits=stated(backfill, "ahead", "nothing") == "limits",
         ramped=bool(stated(ledger, "ramped", False)),
         step=step,
         step_control=step_control,
         oracle_axes=tuple(axis for axis, part in parts_of(policy) if is_oracle(part)),
     )
+    refuse_combinations(policy, needs)
+    return needs
+
+
+def refuse_combinations(policy: Policy, needs: Capabilities) -> None:
+    """Raise PolicyError for parts that no driver can combine."""
     if needs.by_target and needs.pass_code == codes.CONSERVATIVE:
         raise PolicyError(
             "windows by load target need a pass that tries one entry after another",
             where=policy.name,
             hint='use backfill = "easy", "first-fit" or "none"',
         )
-    if needs.looks_ahead and needs.chance is not None:
+    follows = needs.all_limits and needs.looks_ahead == codes.AHEAD_AS_RUN
+    if needs.pass_code == codes.CONSERVATIVE and needs.looks_ahead and not follows:
         raise PolicyError(
-            "a pass that looks ahead to load targets knows no margin of a later mix of jobs",
+            "a plan of all entries follows all announced limits, and counts jobs as they run",
             where=policy.name,
-            hint='use ledger = "predicted"',
+            hint='use backfill = { part = "conservative", ahead = "limits" }',
         )
     if needs.chance is not None and needs.pass_code not in GREEDY:
         raise PolicyError(
@@ -256,7 +266,6 @@ def resolve(policy: Policy) -> Capabilities:
             where=policy.name,
             hint='its passes begin with the first margin again: use ledger = "chance"',
         )
-    return needs
 
 
 def correction_of(runtime: Any) -> int:
@@ -383,11 +392,6 @@ def require_carried_out(
             needs.correction != codes.PLAN_IS_LIMIT and not driver.planned_times,
             "predicted run times",
             'use runtime = "user-limit"',
-        ),
-        (
-            bool(needs.looks_ahead) and prediction.unit_factor is not None,
-            "a pass that looks ahead to load targets, and watts that depend on the unit",
-            'use backfill = "easy"',
         ),
         (
             needs.ramped and not driver.ramps,

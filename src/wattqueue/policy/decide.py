@@ -23,9 +23,10 @@ from wattqueue.kernels.schedule import schedule_once
 from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import NO_SIGNALS, Signals, next_target
+from wattqueue.model.signals import NO_SIGNALS, Signals, next_targets
 from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Entries, Prediction, Start
+from wattqueue.policy.announced import announced_at, with_announced
 from wattqueue.policy.build import PassSettings, build_view, rows_for
 from wattqueue.policy.by_unit import factors_of, rank_of
 from wattqueue.policy.consent_windows import Window
@@ -127,9 +128,12 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     now.full_cap_uw = cap_uw(max(s.cap_w, s.alone_w))
     now.in_target = s.signals.targets.in_force(s.now_s) >= 0
     if len(s.signals.targets):
-        ahead_s, ahead_w = next_target(s.signals, np.array([s.now_s]))
-        now.ahead_s = ahead_s[0]
-        now.ahead_cap_uw = codes.microwatts(ahead_w[0]) if ahead_s[0] < np.inf else codes.NO_CAP
+        (row,) = next_targets(s.signals.targets, np.array([s.now_s]))
+        now.ahead_s = s.signals.targets.start_s[row] if row >= 0 else np.inf
+    if s.settings.looks_ahead:
+        everything, rises = s.settings.all_limits, s.settings.code == codes.CONSERVATIVE
+        found = announced_at(s.signals, np.array([s.now_s]), everything=everything, rises=rises)
+        view = with_announced(view, found)
     # Not into MARGIN: that slot is the ledger's own, and a chance ledger computes it from what runs.
     now.base_margin_uw = codes.microwatts(s.margin_w)
     now.base_uw += now.base_margin_uw
@@ -148,7 +152,7 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     if len(running.variance_left):
         view = view._replace(evidence=new_evidence(len(s.jobs), 1.0, 1.0))
         view.evidence.left[running.row] = running.variance_left
-    rows = 2 * len(running.row) + 4 * len(s.entries.job) + 64
+    rows = 2 * len(running.row) + 4 * len(s.entries.job) + len(view.ahead.stamp) + 64
     planned = s.settings.code == codes.CONSERVATIVE
     plan = new_plan(len(s.jobs), len(s.machine.partitions), rows) if planned else view.plan
     view = check_padding(view._replace(held=held._replace(low=low, high=high), plan=plan))

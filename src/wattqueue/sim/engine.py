@@ -45,6 +45,7 @@ from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import NO_POWER, ActionLimits
+from wattqueue.policy.announced import announced_at, with_announced
 from wattqueue.policy.build import build_view, check_entries, check_prediction
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
@@ -262,6 +263,7 @@ class Simulation:
             self.session.leave_step_to(lambda: step_if_due(self.view, self.truth, self.log, self.parts.step))
         self._set_stops()
         self._set_least_margin(len(events.time_s) > 0)
+        show_announced(self.world, needs)
         self._first_cap()
 
     @property
@@ -301,7 +303,7 @@ class Simulation:
         self.view.now.cap_uw = first
         self.view.now.in_target = self.truth.signal_target[0]
         steps = self.truth.announced
-        self.view.now.ahead_s, self.view.now.ahead_cap_uw = steps.ahead_s[0], steps.ahead_uw[0]
+        self.view.now.ahead_s = steps.ahead_s[0]
         self.view.now.has_ramp = self.session.needs.ramped
         self.view.now.stated_cap_uw, self.view.now.full_cap_uw = first, steps.full_uw[0]
         set_budget(self.view)
@@ -429,6 +431,15 @@ class Simulation:
         planned = self.view.planned
         broken = int((self.log.start > planned.promise).sum()) if len(planned.promise) else 0
         return {OVERRUNS: int(planned.overruns.sum()), BROKEN_PROMISES: broken}
+
+
+def show_announced(world: SimulatedWorld, needs: Capabilities) -> None:
+    """Give the pass what is announced, row by row of the signals, where it looks ahead."""
+    if needs.looks_ahead:
+        all_limits, rises = needs.all_limits, needs.pass_code == codes.CONSERVATIVE
+        found = announced_at(world.signals, world.truth.signal_time, everything=all_limits, rises=rises)
+        world.replace(kernel=with_announced(world.kernel, found))
+        world.truth.announced.ahead_row[:], world.truth.announced.ahead_end[:] = found.first, found.end
 
 
 def sensor_reading(needs: Capabilities) -> SensorReading:

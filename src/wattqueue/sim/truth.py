@@ -29,9 +29,10 @@ from wattqueue.model.bounds import PERIOD_S
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.power_sensor import PowerSensor
-from wattqueue.model.signals import Cap, Signals, next_target, ramp_after
+from wattqueue.model.signals import Signals, next_targets, ramp_after
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import static_prediction
+from wattqueue.policy.announced import microwatts_of
 from wattqueue.policy.build import rows_of
 from wattqueue.policy.by_unit import unit_factors, without_factors
 from wattqueue.policy.sensors import unit_idle_uw
@@ -87,28 +88,21 @@ def node_figures(machine: Machine) -> state.NodeFigures:
     return state.NodeFigures(boot_s.copy(), watts[0], shutdown_s.copy(), *watts[1:], *clock.T.copy())
 
 
-def cap_microwatts(cap: Cap) -> NDArray[np.int64]:
-    """Return the cap's values as int64 microwatts.
-
-    No cap (infinity) becomes ``NO_CAP``, which no machine reaches; so does any cap beyond it.
-    """
-    high = cap.cap_w * codes.MICRO >= codes.NO_CAP
-    return np.where(high, codes.NO_CAP, np.rint(np.where(high, 0.0, cap.cap_w) * codes.MICRO)).astype(np.int64)
-
-
 def announced_steps(signals: Signals, time_s: Array, limit_uw: NDArray[np.int64]) -> state.AnnouncedSteps:
     """Return what each step of the limit says of load targets before and after them. Shapes as ``time_s``."""
-    ahead_s, ahead_w = next_target(signals, time_s)
+    row = next_targets(signals.targets, time_s)
+    ahead_s = np.append(signals.targets.start_s, np.inf)[row]
     rise = ramp_after(signals, time_s)
     targets_uw = np.where(signals.targets.in_force_at(time_s), limit_uw, np.int64(-1))
     ramp_uw = rise.ramp_w_per_s * codes.MICRO
     return state.AnnouncedSteps(
-        ahead_s,
-        cap_microwatts(Cap(time_s, ahead_w)),
+        kernel_array(ahead_s, np.float64),
+        np.zeros(len(time_s), np.int64),
+        np.zeros(len(time_s), np.int64),
         np.where(np.isfinite(ramp_uw), ramp_uw, 0.0),
         kernel_array(rise.step_s, np.float64),
         rise.top_w * codes.MICRO,
-        cap_microwatts(Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64))),
+        microwatts_of(np.asarray(signals.cap.at(time_s), np.float64)),
         np.maximum.accumulate(limit_uw[::-1])[::-1].copy(),
         np.maximum.accumulate(targets_uw[::-1])[::-1].copy(),
         np.array([1.0, 0.0, 0.0, -1.0]),
@@ -230,9 +224,9 @@ def build_truth(
         kernel_array(jobs.submit_s, np.float64),
         np.argsort(jobs.submit_s, kind="stable").astype(np.int32),
         kernel_array(cap.time_s, np.float64),
-        cap_microwatts(cap),
+        microwatts_of(cap.cap_w),
         signals.targets.in_force_at(cap.time_s).astype(np.int8),
-        announced_steps(signals, cap.time_s, cap_microwatts(cap)),
+        announced_steps(signals, cap.time_s, microwatts_of(cap.cap_w)),
         kernel_array(events.time_s[node_order], np.float64),
         events.unit[node_order].astype(np.int32),
         events.up[node_order].astype(np.int8),

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from wattqueue.kernels._numba import Scalars
 from wattqueue.kernels.state.queue import (
+    AnnouncedLimits,
     Array,
     ConsentReach,
     EntryTable,
@@ -50,6 +51,7 @@ from wattqueue.kernels.state.units import ByUnit, Held, KernelEvidence, RunningB
 from wattqueue.kernels.state.view import KernelView, PassState
 
 __all__ = [
+    "AnnouncedLimits",
     "AnnouncedSteps",
     "Array",
     "ByUnit",

@@ -67,6 +67,27 @@ class ConsentReach(NamedTuple):
 
 
 @referenced
+class AnnouncedLimits(NamedTuple):
+    """Limits that are announced for later, for passes that look ahead (``kernels/announced.py``).
+
+    The limit of cap and load targets together, row by row of what is announced at one time, one time after the other.
+    """
+
+    time_s: Array
+    """(k,) float64 when each comes into force."""
+    limit_uw: Array
+    """(k,) int64 its microwatts."""
+    in_target: Array
+    """(k,) int8 whether a load target is in force then."""
+    stamp: Array
+    """(r,) int64 number of the pass that computed the next two; r: the most rows that are announced at one time."""
+    ledger_uw: Array
+    """(r,) int64 net microwatts of what runs then, from the first row on that is announced now."""
+    squares_w2: Array
+    """(r,) int64 the sum of their squares (W^2)."""
+
+
+@referenced
 class Tree(NamedTuple):
     """Subtree minima over queued entries, fan-out 16, level 0 = entries in queue order (``kernels/tree.py``).
 

@@ -132,8 +132,9 @@ class AnnouncedSteps(NamedTuple):
 
     ahead_s: Array
     """float64 when the next target begins that is announced by then, inf for none."""
-    ahead_uw: Array
-    """int64 its limit."""
+    ahead_row: Array
+    ahead_end: Array
+    """int64 the rows of ``KernelView.ahead`` that are announced: the first, and the one behind the last."""
     ramp_uw_per_s: Array
     """float64 of the rise after one: microwatts a second, 0 for no limit."""
     rise_step_s: Array

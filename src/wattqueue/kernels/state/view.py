@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from wattqueue.kernels._numba import Scalars, referenced
 from wattqueue.kernels.state.queue import (
+    AnnouncedLimits,
     Array,
     ConsentReach,
     EntryTable,
@@ -83,6 +84,11 @@ class PassState(Scalars):
     """1 while nothing starts beside running jobs: a control asks for it (rule 16)."""
     in_target: int
     """1 while a load target is in force."""
+    ahead_row: int
+    ahead_end: int
+    """Rows of ``ahead`` that are announced now: from ``ahead_row`` on and before this one."""
+    ahead_stamp: int
+    """Number of the pass, so that what an earlier one computed of announced limits is not mistaken for its own."""
     plan_head: int
     plan_end: int
     """Rows of the plan from ``plan_head`` on and before this one are in use."""
@@ -111,10 +117,6 @@ class PassState(Scalars):
     """Budget less the ledger: watts that starting jobs may still take."""
     highest_ledger_uw: int
     """The highest figure of the ledger since the last target."""
-    ahead_cap_uw: int
-    """Limit of the next announced load target."""
-    ahead_left_uw: int
-    """What is left over below it, in this pass."""
 
 
 @referenced
@@ -139,6 +141,8 @@ class KernelView(NamedTuple):
     """All entries, queued or not."""
     consent: ConsentReach
     """How far they may be slowed for a load target."""
+    ahead: AnnouncedLimits
+    """Limits that are announced for later, where the pass looks ahead."""
     tree: Tree
     """Which entries are queued, and what they need at least."""
     running: RunningBlocks

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wattqueue.errors import PolicyError
+from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
 from wattqueue.model import bounds
+
+AHEAD = ("nothing", "target", "limits")
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,25 @@ class CompiledPass:
     pass_interval_s: float = 0.0
     """Shortest time between two passes; 0 means a pass at every instant with an event."""
 
+    ahead: str = "nothing"
+    """Announced limits that an entry must fit which would still run when they begin (rule 13 of docs/semantics.md):
+    ``nothing``, ``target`` (the next load target alone), or ``limits`` (caps and load targets)."""
+    slowed: bool = False
+    """Whether jobs count within a load target at the last option to which their users consent: for a policy with a
+    control that slows them then (``slow-consenting``). Otherwise they count as they run."""
+
+    @property
+    def acts_on(self) -> tuple[str, ...]:
+        """Return what the pass needs to look ahead to (``policy/effects.py``)."""
+        return {"nothing": (), "target": ("targets",), "limits": ("announcements",)}[self.ahead]
+
+    @property
+    def looks_ahead(self) -> int:
+        """Return how the compiled pass counts jobs when announced limits begin (``kernels/codes.py``); 0: not."""
+        if self.ahead == "nothing":
+            return 0
+        return codes.AHEAD_SLOWED if self.slowed else codes.AHEAD_AS_RUN
+
     def __post_init__(self) -> None:
         depth: Any = self.queue_depth  # a TOML file may hold anything
         interval = self.pass_interval_s
@@ -29,3 +50,7 @@ class CompiledPass:
             raise PolicyError(f"is {depth!r}", where="queue_depth", hint="use a number from 1, or leave it out for all")
         if not 0 <= interval <= bounds.DURATION_S.high:
             raise PolicyError(f"is {interval!r}", where="pass_interval_s", hint="use seconds, 0 or more")
+        if self.ahead not in AHEAD:
+            raise PolicyError(f"is {self.ahead!r}", where="ahead", hint=one_of(str(self.ahead), AHEAD))
+        if not isinstance(self.slowed, bool):
+            raise PolicyError(f"is {self.slowed!r}", where="slowed", hint="true or false")
