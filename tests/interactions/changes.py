@@ -11,9 +11,11 @@ import numpy as np
 from tests.interactions.counters import Change
 from tests.interactions.worlds import APPS, CLOCKS, Draft
 from wattqueue.model.power_sensor import PowerSensor
+from wattqueue.model.signals import Series
 from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, SetFrequency, Suspend
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.corrections.unit_factors import UnitFactors
+from wattqueue.parts.controls.delay_consenting import DelayConsenting
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.order.all_partitions import AllPartitions
@@ -152,6 +154,24 @@ def failures(draft: Draft) -> None:
 def moving_cap(draft: Draft) -> None:
     high = draft.cap[0][1]
     draft.cap = [(-np.inf, high), (30.0, 0.42), (75.0, high), (120.0, 0.36), (180.0, 0.9)]
+
+
+def by_price(draft: Draft) -> None:
+    """Delays to where energy is cheaper, within some minutes."""
+    prices = np.array([80.0, 30.0, 70.0, 20.0])
+    draft.controls.append(lambda: DelayConsenting(prices=Series(np.array([0.0, 40.0, 80.0, 130.0]), prices)))
+
+
+def not_by_price(draft: Draft) -> None:
+    draft.controls = [each for each in draft.controls if getattr(each, "__qualname__", "").split(".")[0] != "by_price"]
+
+
+def consents_to_delays(draft: Draft) -> None:
+    """Most jobs consent, each up to a latest end."""
+    add_consent(draft)
+    columns = draft.columns
+    longest = columns.get("walltime_s", columns["runtime_s"])
+    draft.consent.setdefault("latest_end_s", np.asarray(columns["submit_s"]) + 4.0 * np.asarray(longest) + 150.0)
 
 
 class Script:

@@ -98,6 +98,8 @@ CONTROLS = [
         "instants with nodes that drain, or are off", to.add_targets),
     of_control("slow-consenting", count.changes(count.changed_option), "running jobs whose frequency changes",
                to.windows_by_consent),
+    Feature("control delay-consenting", "controls", to.by_price, count.differs, DIFFERS, wants=to.consents_to_delays,
+            off=to.not_by_price),
     of_control("park-consenting", count.at(lambda now: bool(now.parked.any())),
                "instants with suspended jobs", to.uses_consent),
     of_control("rapl-redistribution", count.at(lambda now: now.limited), "instants with limits in force",

@@ -34,7 +34,7 @@ def conservation(draft: Draft, trace: Trace) -> Iterator[str]:
         yield f"invariants of a run: {str(error).splitlines()[:1]}"
     machine, jobs = trace.run.machine, trace.run.jobs
     partition = np.repeat(np.arange(len(machine.partitions)), [p.units for p in machine.partitions])
-    queue_of = trace.simulation.view.entries.job
+    queue_of, late = trace.simulation.view.entries.job, trace.simulation.view.planned.not_before
     for now in trace.instants:
         at = f"at {now.now_s:g} s"
         if (now.owner == -2).any():
@@ -52,6 +52,8 @@ def conservation(draft: Draft, trace: Trace) -> Iterator[str]:
         if now.scalars.ledger_uw != now.net.sum():
             yield f"{at} the ledger counts {now.scalars.ledger_uw} uW, its jobs {now.net.sum()}"
         waiting = {int(job) for job in queue_of[now.queue]}
+        if len(late):  # those that are delayed are in no listing of the queue
+            waiting |= set(np.flatnonzero((late > now.now_s) & (now.state == codes.WAITING)).tolist())
         if waiting & set(now.running.tolist()):
             yield f"{at} a running job is queued"
         submitted = (jobs.submit_s <= now.now_s).sum()

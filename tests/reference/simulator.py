@@ -22,6 +22,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import (
+    DelayStart,
     DrainNode,
     Requeue,
     Resume,
@@ -174,6 +175,7 @@ class Simulator:
         if self.meter is not None:
             self.meter.begin(self)
         self.timers: list[tuple[float, int]] = []
+        self.delayed: dict[int, float] = {}
         self.steps: list[tuple[float, int, int, int, int]] = []
         self.cap_uw = self._cap_row(0)
         self.last_pass = -INF
@@ -390,7 +392,23 @@ class Simulator:
 
     def queued_entries(self) -> list[int]:
         waiting = set(self.queue)
-        return sorted((e for e in self.rank if self.entries.job[e] in waiting), key=self.rank.__getitem__)
+        eligible = (
+            e for e in self.rank if self.entries.job[e] in waiting and not self.is_delayed(int(self.entries.job[e]))
+        )
+        return sorted(eligible, key=self.rank.__getitem__)
+
+    def is_delayed(self, job: int) -> bool:
+        """Whether a control has delayed its start beyond now."""
+        return self.delayed.get(job, -INF) > self.now
+
+    def delay(self, name: str, until: float) -> None:
+        """Delay the start of a job that waits, where its user consents and it can still end in time."""
+        job = int(name) - 1
+        firsts = [int(self.window[0][e]) for e in self.rank if self.entries.job[e] == job]
+        if not (job in self.queue and firsts and self.consents(job)) or self.latest(job) == INF:
+            return
+        if until <= self.latest(job) - self.limit[job] * max(self.factor(self.prediction, job, o) for o in firsts):
+            self.delayed[job] = until
 
     def launch(self, entry: int, option: int) -> None:
         job = int(self.entries.job[entry])
@@ -1171,6 +1189,8 @@ class Simulator:
                 self.keep(by_job[action.job], action.checkpointed_s)
                 self.requeue(by_job[action.job])
                 self.apply_speeds()
+        elif isinstance(action, DelayStart):
+            self.delay(action.job, action.until_s)
         elif isinstance(action, Suspend):
             if action.job in by_job and not by_job[action.job].parked:
                 self.suspend(by_job[action.job])
@@ -1320,6 +1340,7 @@ class Simulator:
             coming += [float(self.jobs.submit_s[arrivals[0]])] if arrivals else []
             if min(coming) == INF and not self.queue and not self.running:
                 break
+            coming += [until for until in self.delayed.values() if until > self.now and self.queue]
             coming += [t for t, _ in self.timers] + [r.expected for r in self.late()]
             coming += [float(self.events.time_s[nodes[0]])] if nodes else []
             coming += [float(self.cap.time_s[signals[0]])] if signals else []

@@ -88,6 +88,8 @@ def fits(simulation: Simulation, entry: int, now: float) -> bool:
     job, p = int(view.entries.job[entry]), partition_of(simulation, entry)
     partition = np.repeat(np.arange(len(s.machine.partitions)), [part.units for part in s.machine.partitions])
     nodes = int(s.jobs.nodes[job])
+    if len(view.planned.not_before) and view.planned.not_before[job] > now:
+        return False  # delayed
     if nodes > int(((partition == p) & (s.truth.unit_state == codes.UNIT_ON)).sum()):
         return False
     first, last, plain = (int(side[entry]) for side in (view.entries.first, view.entries.last, view.entries.plain))

@@ -21,6 +21,7 @@ from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import (
     Action,
+    DelayStart,
     DrainNode,
     Requeue,
     Resume,
@@ -41,6 +42,7 @@ class Scripted:
     """A control that does what a script says, tick by tick."""
 
     events: frozenset[str] = frozenset()
+    delays = True
 
     def __init__(self, script: Any, period_s: float) -> None:
         self.script, self.period_s, self.ticks = script, period_s, 0
@@ -153,6 +155,27 @@ def test_with_phases_under_limits(seed: int) -> None:
 def test_with_jobs_that_are_suspended_and_nodes_that_drain(seed: int) -> None:
     world = random_world(seed, failures=seed % 2 == 0)
     expect_twins(world, random_script(seed, world, parking=True))
+
+
+@given(SEEDS)
+def test_with_starts_that_are_delayed(seed: int) -> None:
+    """Of every pass: delayed jobs stand back, as far as their users consent, among other random actions."""
+    world = with_consent(seed, random_world(seed, failures=seed % 3 == 0))
+    consent, n = world.jobs.consent, len(world.jobs)
+    assert consent is not None
+    latest = np.where(np.arange(n) % 3 == 0, np.nan, world.jobs.submit_s + 3.0 * world.jobs.walltime_s + 200.0)
+    jobs = replace(world.jobs, consent=replace(consent, latest_end_s=latest))
+    world = replace(world, jobs=jobs, code=codes.SHORTEST if seed % 5 == 0 else world.code)
+    plain = random_script(seed, world)
+
+    def script(tick: int) -> Sequence[Action]:
+        rng = np.random.default_rng((seed, tick, 7))
+        late = [
+            DelayStart(str(int(rng.integers(n)) + 1), float(rng.integers(0, 900))) for _ in range(int(rng.integers(3)))
+        ]
+        return [*late, *(plain(tick) if seed % 2 else ())] if tick < 60 else plain(tick)
+
+    expect_twins(world, script)
 
 
 @given(SEEDS)

@@ -14,8 +14,9 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, Series
 from wattqueue.model.unit_table import UnitTable
+from wattqueue.parts.controls.delay_consenting import DelayConsenting
 from wattqueue.parts.estimator.ear import Ear
 from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.policy.policy import load_policy
@@ -41,6 +42,8 @@ def policy_of(name: str, rng: np.random.Generator) -> Policy:
     more: dict[str, Any] = {} if ledger is None else {"ledger": ledger}
     if published_rows()[name]["placement"] == "benchmark":  # refused without a table
         more["placement"] = Benchmark(table=TABLE)
+    if "delay-consenting" in published_rows()[name]["controls"]:  # refused without prices
+        more["controls"] = [DelayConsenting(prices=Series(np.array([0.0, 60.0, 120.0]), np.array([9.0, 3.0, 6.0])))]
     return load_policy(name, **more)
 
 

@@ -18,6 +18,7 @@ from wattqueue.kernels.domains import clear_list, list_changed, list_job
 from wattqueue.kernels.entries import (
     entry_partition,
     holds_starts,
+    is_delayed,
     least_net,
     net_watt,
     ready_units,
@@ -52,6 +53,8 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     # A leaf without a need is an entry that is not queued: it runs, has ended, or has not been submitted.
     if view.tree.need[view.tree.offset[p, 0] + index - view.entries.start[p]] == codes.NEVER:
         return codes.REFUSED_STATE
+    if is_delayed(view, job):
+        return codes.REFUSED_STATE
     if option < view.entries.first[index] or option > view.entries.last[index]:
         return codes.REFUSED_OPTION
     if view.nodes[job] > view.units.free[p]:
@@ -65,6 +68,20 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     start_entry(view, index, option)
     view.now.dirty = 1  # a reservation, or a plan, may have been this job's
     return 0
+
+
+@entry
+def delay_start(view: KernelView, job: int, until: float) -> int:
+    """Start a queued job no earlier than a time; return 0, or why not: it does not wait."""
+    for p in range(len(view.units.free)):
+        index = as_int64(view.entries.of_job[job, p])
+        if index >= 0:
+            leaf = view.tree.offset[p, 0] + index - view.entries.start[p]
+            if view.tree.need[leaf] != codes.NEVER:
+                view.planned.not_before[job] = until
+                view.now.dirty = 1  # a reservation, or a place in the plan, may be this job's
+                return 0
+    return codes.REFUSED_STATE
 
 
 @entry

@@ -26,6 +26,20 @@ def holds_starts(view: KernelView) -> bool:
 
 
 @inlined
+def is_delayed(view: KernelView, job: int) -> bool:
+    """Return whether a control has delayed the start of ``job`` beyond now."""
+    return bool(len(view.planned.not_before) > 0 and view.planned.not_before[job] > view.now.time_s)
+
+
+@inlined
+def leaf_is_delayed(view: KernelView, p: int, leaf: int) -> bool:
+    """Return the same of the job of an entry, by its place in the tree of partition p."""
+    if len(view.planned.not_before) == 0:
+        return False
+    return bool(is_delayed(view, as_int64(view.entries.job[view.entries.start[p] + leaf])))
+
+
+@inlined
 def row_of(rows: Rows, table: Array, job: int) -> int:
     """Return the row of ``job`` in one of the tables of ``rows``.
 

@@ -39,6 +39,7 @@ from wattqueue.kernels.chance import (
 )
 from wattqueue.kernels.consent import consent_ends, first_option, last_option, promised_net
 from wattqueue.kernels.entries import (
+    leaf_is_delayed,
     net_watt,
     note_beyond,
     ready_units,
@@ -210,10 +211,15 @@ def find_candidate(view: KernelView, p: int, leaf: int) -> int:
     limits = candidate_limits(view, p)
     if limits.need <= 0:
         return -1
-    found = tree_next(view.tree, p, leaf, limits)
+    found = as_int64(tree_next(view.tree, p, leaf, limits))
     if limits.need == codes.ANY_NEED and leaf <= view.tree.head[p] < found:
         view.tree.head[p] = found  # whatever is queued would have been found
-    return found
+    while found >= 0 and leaf_is_delayed(view, p, found):
+        following = found + 1
+        found = as_int64(-1)
+        if following < view.tree.size[p, 0]:
+            found = as_int64(tree_next(view.tree, p, following, limits))
+    return int(found)
 
 
 @inlined

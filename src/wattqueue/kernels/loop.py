@@ -102,6 +102,18 @@ def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
             return code
 
 
+@kernel
+def end_delays(view: KernelView, truth: Truth) -> None:
+    """Let jobs start whose delay is over, and note when the next one is: the pass looks at the whole queue."""
+    at = INF
+    for job in range(len(view.planned.not_before)):
+        until = view.planned.not_before[job]
+        if view.now.time_s < until < at:
+            at = until
+    truth.loop.delay_at_s = at
+    view.now.dirty = 1
+
+
 @inlined
 def next_time(view: KernelView, truth: Truth, parts: InLoop) -> float:
     """Return the time of the next event, inf where the run is over.
@@ -113,6 +125,8 @@ def next_time(view: KernelView, truth: Truth, parts: InLoop) -> float:
     """
     loop = truth.loop
     time = min(loop.pass_at_s, INF)
+    if view.now.queued > 0:
+        time = min(time, loop.delay_at_s)
     if view.now.queued > 0 and may_fall(view, parts.meter):
         time = min(time, parts.meter.state[READ_AT])
     if truth.ends.filled[0] > 0 and truth.ends.time[0] < INF:  # else all running jobs are suspended
@@ -168,6 +182,8 @@ def advance(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
         apply_speeds(view, truth, log)
     if now >= loop.tick_at_s:
         tick(view, truth, log)
+    if now >= loop.delay_at_s:
+        end_delays(view, truth)
     loop.batch = loop.next_arrival
     loop.events += 1
     loop.phase = ARRIVE

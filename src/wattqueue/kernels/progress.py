@@ -19,7 +19,15 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.announced import next_row
 from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
-from wattqueue.kernels.entries import least_net, net_watt, ready_units, start_entry, units_differ, wall_s
+from wattqueue.kernels.entries import (
+    leaf_is_delayed,
+    least_net,
+    net_watt,
+    ready_units,
+    start_entry,
+    units_differ,
+    wall_s,
+)
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import Array, KernelView, Truth
 from wattqueue.kernels.tree import Limits, class_of, tree_next
@@ -177,7 +185,14 @@ def next_alone(view: KernelView, p: int, leaf: int, every: bool) -> int:
     need_class = class_of(view.tree.need_step, need)
     watt_class = class_of(view.tree.watt_step, watt)
     anything = codes.ANY_NEED, codes.ANY_WATT
-    return tree_next(view.tree, p, leaf, Limits(need, watt, INF, *anything, need_class, watt_class))
+    limits = Limits(need, watt, INF, *anything, need_class, watt_class)
+    found = as_int64(tree_next(view.tree, p, leaf, limits))
+    while found >= 0 and leaf_is_delayed(view, p, found):
+        following = found + 1
+        found = as_int64(-1)
+        if following < view.tree.size[p, 0]:
+            found = as_int64(tree_next(view.tree, p, following, limits))
+    return int(found)
 
 
 @kernel

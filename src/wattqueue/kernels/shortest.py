@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.entries import leaf_is_delayed
 from wattqueue.kernels.greedy import candidate_limits, drop_reservations, entry_not_started, try_entry
 from wattqueue.kernels.state import KernelView, Tree
 from wattqueue.kernels.tree import FAN, SHIFT, Limits
@@ -110,7 +111,8 @@ def find_shortest(view: KernelView, p: int, limits: Limits, last: Place) -> int:
                 level -= 1
                 i *= FAN
                 continue
-            if begin + i != view.reserved.entry[p] and before(last, place_of(view, p, i)):
+            tried = begin + i == view.reserved.entry[p] or not before(last, place_of(view, p, i))
+            if not tried and not leaf_is_delayed(view, p, i):
                 best = i
                 best_wall = tree.wall[k]
         # Up, while the node is the last one of its parent.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, bind, entry, referenced
+from wattqueue.kernels.entries import is_delayed
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import Array, KernelView
 from wattqueue.kernels.tree import CLASSES, Limits, tree_next
@@ -39,8 +40,10 @@ def list_queue(view: KernelView, out: Array) -> int:
     p = next_partition(view)
     while p >= 0 and k < len(out):
         leaf = view.reserved.candidate[p]
-        out[k] = view.entries.start[p] + leaf
-        k += 1
+        index = view.entries.start[p] + leaf
+        if not is_delayed(view, as_int64(view.entries.job[index])):
+            out[k] = index
+            k += 1
         view.reserved.candidate[p] = -1
         if leaf + 1 < view.tree.size[p, 0]:
             view.reserved.candidate[p] = tree_next(view.tree, p, leaf + 1, everything)

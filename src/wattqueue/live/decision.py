@@ -26,6 +26,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.actions import (
     Action,
+    DelayStart,
     DrainNode,
     Refusal,
     Resume,
@@ -259,6 +260,8 @@ class Decider:
         self.events = EventWatch()
         self._retry = 0
         """Event by which the controls are asked again in the next round, for what was refused in this one."""
+        self.delayed: dict[str, float] = {}
+        """Until when a control has delayed the start of each job, by name: not before that time."""
         needs = self.session.needs
         self.asks = bool(needs.controls) or needs.pass_in_python
         """Whether a part looks at the round at all."""
@@ -278,11 +281,20 @@ class Decider:
             context = PartContext(
                 states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w, seen.readings
             )
-        decision = self.answer(view, context, most)
+        decision = self.answer(self._with_delays(view), context, most)
+        self.delayed |= {one.job: float(one.until_s) for one in decision.answers.actions if isinstance(one, DelayStart)}
         # an agent may be silent for a moment, or the resource manager have no room yet
         refused = any(isinstance(one.action, SetFrequency | Suspend | Resume) for one in decision.refusals)
         self._retry = EVENT_BITS["signal"] if refused else 0
         return decision
+
+    def _with_delays(self, view: PolicySnapshot) -> PolicySnapshot:
+        """Return a snapshot with the delays that are not over, which are kept from round to round."""
+        if not self.session.needs.delays:
+            return view
+        self.delayed = {name: until for name, until in self.delayed.items() if until > view.now_s}
+        found = np.array([self.delayed.get(str(name), -np.inf) for name in view.jobs.job_id.tolist()], np.float64)
+        return replace(view, not_before_s=found)
 
     def answer(self, view: PolicySnapshot, context: PartContext | None, most: Callable[[int], int]) -> Decision:
         """Ask the session about one round: in a controller, and again in a replay of what it recorded."""

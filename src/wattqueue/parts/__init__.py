@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wattqueue.model.known_jobs import KnownJobs, Observed
     from wattqueue.parts.actions import (
         Action,
+        DelayStart,
         DrainNode,
         Refusal,
         Requeue,
@@ -78,7 +79,8 @@ _CONTRACTS = (
 _RUN_CONTRACTS = ("Control", "CustomBackfill", "Ledger", "RerankingOrder")
 _FORMATS = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
 __all__ = [  # noqa: RUF022  parts, then formats
-    "Action", "Asked", "Backfill", "Control", "CustomBackfill", "DrainNode", "Entries", "Estimator", "Finished",
+    "Action", "Asked", "Backfill", "Control", "CustomBackfill", "DelayStart", "DrainNode", "Entries", "Estimator",
+    "Finished",
     "FinishedRuns", "Floats", "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator",
     "OnlineRunTime", "Order", "Placement", "PowerCorrection", "Prediction", "Refusal", "Remembering", "Requeue",
     "RerankingOrder", "Resume", "RunTime", "Runs", "SetDomainCaps", "SetFrequency", "Start", "StartJob", "StopNode",

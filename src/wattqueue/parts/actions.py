@@ -117,7 +117,20 @@ class DrainNode:
     node: int
 
 
-Action = StartJob | SetFrequency | SetDomainCaps | StopNode | WakeNode | Requeue | Suspend | Resume | DrainNode
+@dataclass(frozen=True, slots=True)
+class DelayStart:
+    """Start a waiting job no earlier than ``until_s``; until then it holds no place at the head of the queue.
+
+    Refused unless its user consents, and states a ``latest_end_s`` that the job can still meet when it starts then.
+    """
+
+    job: str
+    until_s: float
+
+
+Action = (
+    StartJob | SetFrequency | SetDomainCaps | StopNode | WakeNode | Requeue | Suspend | Resume | DrainNode | DelayStart
+)
 """Every kind of action."""
 
 

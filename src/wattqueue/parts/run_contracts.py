@@ -126,8 +126,8 @@ class Control(Protocol):
     measures jobs by counters. ``acts_by_power``: it takes watts from jobs because measured power is above the cap
     (rule 16); only jobs whose users consent may be stopped by it. ``holds_starts``, read after each call: nothing
     starts now beside running jobs. ``switches_off``: where a waiting job lacks watts, idle nodes are switched off, so
-    that a job that fits beside such nodes is not rejected (rule 4). ``parks``: it suspends jobs, and continues those
-    that are suspended; a policy has one such control.
+    that a job that fits beside such nodes is not rejected (rule 4). ``delays``: it delays starts. ``parks``: it
+    suspends jobs, and continues those that are suspended; a policy has one such control.
     """
 
     period_s: float

@@ -23,7 +23,9 @@ import numpy as np
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import state
-from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, StartJob
+from wattqueue.model.consent import Consent
+from wattqueue.parts.actions import Action, DelayStart, Requeue, SetDomainCaps, StartJob
+from wattqueue.policy.build import time_factors
 from wattqueue.policy.identity import JobNames
 
 KINDS: tuple[type, ...] = get_args(Action)
@@ -33,6 +35,8 @@ NO_FREE_UNIT = "no free unit"
 NO_OPTION = "no such option"
 NO_POWER = "not enough power below the cap"
 NO_CONSENT = "for a load target, without the consent of the job's user"
+NO_DELAYS = "no control of this policy states that it delays jobs"
+NO_DELAY_CONSENT = "a delay to which the job's user does not consent, or after which it could not end in time"
 REASONS = ("", WRONG_STATE, NO_FREE_UNIT, NO_OPTION, NO_POWER, NO_CONSENT)
 """What a refusal code of the kernels means, as parts and users read it; empty for an action that was carried out."""
 
@@ -150,6 +154,32 @@ def start_job(kernel: state.KernelView, names: JobNames, action: StartJob) -> st
     if action.nodes and sorted(action.nodes) != next_units(kernel, p, job):
         return NO_OPTION
     return REASONS[act.start_checked(kernel, int(entries[job, p]), operator.index(action.option))]
+
+
+def delay_start(kernel: state.KernelView, consent: Consent | None, names: JobNames, action: DelayStart) -> str:
+    """Delay the start of a waiting job, as far as its user consents (rule 20); return an empty text, or why not.
+
+    By its walltime at the first option of its entries, so that it can still end in time when it starts then.
+    """
+    row, until = names.row(action.job), float(action.until_s)
+    if not len(kernel.planned.not_before):
+        return NO_DELAYS
+    if row < 0:
+        return WRONG_STATE
+    if not until <= latest_start_s(kernel, consent, row):
+        return NO_DELAY_CONSENT
+    return REASONS[act.delay_start(kernel, row, until)]
+
+
+def latest_start_s(kernel: state.KernelView, consent: Consent | None, row: int) -> float:
+    """Return until when a job's user consents that its start is delayed; -inf for not at all."""
+    entry = kernel.entries.of_job[row]
+    entry = entry[entry >= 0]
+    if consent is None or not consent.given[row] or np.isnan(consent.latest_end_s[row]) or not len(entry):
+        return -np.inf
+    first = kernel.entries.first[entry]
+    slowest = time_factors(kernel.predicted, np.full(len(first), row), first).max()
+    return float(consent.latest_end_s[row] - kernel.walltime[row] * slowest)
 
 
 def next_units(kernel: state.KernelView, p: int, job: int) -> list[int]:

@@ -234,10 +234,15 @@ def planned_times(
     """
     if settings.correction == codes.PLAN_IS_LIMIT:
         seconds = walltime if planned_s is None else np.array(planned_s, np.float64)
-        return state.PlannedTimes(seconds, np.zeros(0, np.int16), np.zeros(0))
+        return state.PlannedTimes(seconds, np.zeros(0, np.int16), np.zeros(0), np.zeros(0))
     n = len(walltime)
     seconds = walltime.copy() if planned_s is None else np.array(planned_s, np.float64)
-    return state.PlannedTimes(seconds, np.zeros(n, np.int16), np.full(n, np.inf))
+    return state.PlannedTimes(seconds, np.zeros(n, np.int16), np.full(n, np.inf), np.zeros(0))
+
+
+def with_delays(view: state.KernelView, not_before_s: Floats) -> state.KernelView:
+    """Return a view in which jobs may be delayed, each until a time. Shape (n,)."""
+    return view._replace(planned=view.planned._replace(not_before=kernel_array(not_before_s, np.float64)))
 
 
 def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettings, jobs: KnownJobs) -> None:

@@ -104,6 +104,8 @@ class Capabilities:
     """In the order of the policy."""
     switches_off: bool
     """Whether a control switches idle nodes off for a waiting job that lacks their watts."""
+    delays: bool
+    """Whether a control delays starts of waiting jobs."""
     by_target: bool
     """Whether the frequency part's windows mean: the first option, but the last one during a load target."""
     looks_ahead: int
@@ -221,6 +223,7 @@ def resolve(policy: Policy) -> Capabilities:
         machine_figures=bool(stated(estimator, "machine_figures", False)),
         controls=tuple(policy.controls),
         switches_off=some_control(policy, "switches_off"),
+        delays=some_control(policy, "delays"),
         by_target=bool(stated(policy.frequency, "by_target", False)),
         looks_ahead=int(stated(backfill, "looks_ahead", 0)),
         all_limits=stated(backfill, "ahead", "nothing") == "limits",

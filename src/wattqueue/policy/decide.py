@@ -27,7 +27,7 @@ from wattqueue.model.signals import NO_SIGNALS, Signals, next_targets
 from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.announced import announced_at, with_announced
-from wattqueue.policy.build import PassSettings, build_view, rows_for
+from wattqueue.policy.build import PassSettings, build_view, rows_for, with_delays
 from wattqueue.policy.by_unit import factors_of, rank_of
 from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.identity import JobNames
@@ -103,6 +103,8 @@ class PolicySnapshot:
     """Microwatts that idle units count above their idle watts (a measured ledger, rule 15)."""
     alone_w: float = -np.inf
     """The cap without load targets, where one lowers the limit (rule 20); else anything up to ``cap_w``."""
+    not_before_s: Floats | None = None
+    """When each job may start at the earliest, by a control (``DelayStart``); None where none delays jobs."""
 
 
 def cap_uw(watts: float) -> int:
@@ -120,6 +122,8 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     view = build_view(
         s.jobs, s.machine, s.prediction, s.entries, s.window, s.settings, rank=s.rank, planned_s=s.planned_s
     )
+    if s.not_before_s is not None:
+        view = with_delays(view, np.array(s.not_before_s, np.float64))
     view.now.time_s = s.now_s
     now, held, running = view.now, view.held, s.running
     if s.base_uw is not None:
@@ -234,6 +238,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         seconds if shorter else None,
         int(kernel.now.idle_above_uw),
         view.cap_alone_w,
+        kernel.planned.not_before[rows] if len(kernel.planned.not_before) else None,
     )
     return snapshot, rows.astype(np.int32)
 

@@ -118,6 +118,12 @@ NEEDS: Mapping[str, Need] = {
         _nothing_announced, "no limit is announced for later", "name a file: --cap cap.csv, --targets"
     ),
     "consent": Need(_no_consent, "no job consents", "name a file: --consent, or state the columns of consent"),
+    "prices": Need(
+        lambda now: all(stated(control, "prices", None) is None for control in now.policy.controls),
+        "no price is known",
+        'name a file: prices = "prices.csv"',
+        error=True,
+    ),
     "lower-options": Need(
         _one_option, "every window has one option, which leaves nothing to slow", 'add "consent" to frequency'
     ),

@@ -25,7 +25,15 @@ from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.model.signals import Signals
 from wattqueue.parts import actions
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, WRONG_STATE, start_job, unit_is_free
+from wattqueue.policy.actions import (
+    NO_FREE_UNIT,
+    NO_OPTION,
+    NO_POWER,
+    WRONG_STATE,
+    delay_start,
+    start_job,
+    unit_is_free,
+)
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.decide import PolicySnapshot, starts_of, view_of
 from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits, DomainReadings
@@ -291,6 +299,11 @@ def _resume(now: Round, action: actions.Resume) -> str:
     return ""
 
 
+def _delay(now: Round, action: actions.DelayStart) -> str:
+    """Delay the start of a job that waits; the driver keeps it for the rounds to come."""
+    return delay_start(now.kernel, now.snapshot.jobs.consent, now.names, action)
+
+
 def _acts(now: Round, row: int, job: str) -> bool:
     """Return whether a job holds units in the snapshot, and this round has not asked for anything about it."""
     running = row >= 0 and now.kernel.held.option[row] >= 0 and row in now.snapshot.running.row
@@ -314,6 +327,7 @@ ROUND = DriverAbilities(
         actions.Suspend: _suspend,
         actions.Resume: _resume,
         actions.DrainNode: _drain,
+        actions.DelayStart: _delay,
     },
     ranked_placement=True,
     unit_factors=True,

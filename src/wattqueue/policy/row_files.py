@@ -3,6 +3,7 @@
 A part lists in ``reads`` which of its options may name files. What such an option is, follows from its name::
 
     table       CSV of watts by application and unit (formats.unit_factors)
+    prices      CSV of times and prices, or carbon intensities (formats.series)
     profiles    { coefficients = "c.csv", apps = "a.csv" }: EAR's coefficients of each partition, and the metrics
                 of its applications; every configuration in the first file has a partition's name.
                 { coefficients = "c.csv", database = "apps.db" }: the metrics that the application database holds,
@@ -17,8 +18,10 @@ from typing import Any
 
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.ear.files import read_coefficients_csv, read_profiles_csv
+from wattqueue.formats.series import read_steps
 from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.model.app_profiles import AppProfiles
+from wattqueue.model.signals import Series
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.policy.rows import map_texts
 
@@ -61,7 +64,15 @@ def _of_database(url: str, coefficients: Path) -> AppProfiles:
     return found
 
 
-READERS: dict[str, Callable[[Any], Any]] = {"table": _table, "profiles": _profiles}
+def _prices(value: Any) -> Series | None:
+    """Return a series of prices, None where the option names no file. Raises: InputError."""
+    if not isinstance(value, str):
+        return None
+    rows = read_steps(Path(value))
+    return Series(rows.time_s, rows.value)
+
+
+READERS: dict[str, Callable[[Any], Any]] = {"table": _table, "profiles": _profiles, "prices": _prices}
 """Reader of each option that may name files; None where a value names none."""
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.policy import consented
-from wattqueue.policy.actions import unit_is_free
+from wattqueue.policy.actions import latest_start_s, unit_is_free
 from wattqueue.policy.domain_power import DomainPower, domain_power, sampled_w
 from wattqueue.policy.state_view import Floats, Ints, StateView, read_only
 
@@ -59,6 +59,13 @@ class View(StateView):
     def may_slow(self, jobs: Ints, options: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which running jobs may go on at an option each for a load target, by their consent. Shapes (k,)."""
         return consented.may_slow(self, jobs, self.time_factors_of(jobs, options))
+
+    def latest_start_s(self, job: int) -> float:
+        """Return until when the user of a waiting job consents that its start is delayed; -inf for not at all.
+
+        So that it can still end by its ``latest_end_s`` after its whole walltime at the first option of its window.
+        """
+        return latest_start_s(self._own, self.jobs.consent, job)
 
     def may_park(self, jobs: Ints) -> NDArray[np.bool_]:
         """Return which running jobs may be suspended or requeued for a load target, by their consent. Shape (k,)."""

@@ -46,7 +46,7 @@ from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import NO_POWER, ActionLimits
 from wattqueue.policy.announced import announced_at, with_announced
-from wattqueue.policy.build import build_view, check_entries, check_prediction
+from wattqueue.policy.build import build_view, check_entries, check_prediction, with_delays
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
 from wattqueue.policy.consent_windows import Window, consented_windows, jobs_without_options
@@ -244,6 +244,8 @@ class Simulation:
             known, machine, prediction, entries, window, settings, rank=rank, planned_s=planned_s, checked=True,
             stores_work=needs.views,
         )  # fmt: skip
+        if needs.delays:
+            view = with_delays(view, np.full(len(jobs), -np.inf))
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(
             jobs, view, cap, machine, machine_figures=needs.machine_figures, switches_off=needs.switches_off

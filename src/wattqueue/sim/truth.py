@@ -193,7 +193,7 @@ def build_truth(
         raise InputError(f"node events name a unit outside 0..{units - 1}")
     loop = state.EventLoopState()
     loop.control_at_s = loop.pass_at_s = loop.tick_at_s = loop.tick_period_s = loop.profile_period_s = np.inf
-    loop.sample_at_s = loop.stale_at_s = loop.ramp_at_s = np.inf
+    loop.sample_at_s = loop.stale_at_s = loop.ramp_at_s = loop.delay_at_s = np.inf
     loop.other_uw = sum(p.units * codes.microwatts(p.idle_w) for p in machine.partitions)
     node_order = np.lexsort((events.unit, events.up, events.time_s))  # of one instant: down before up, then by unit
     if phases_s is not None:

@@ -25,7 +25,7 @@ from wattqueue.model.signals import Signals
 from wattqueue.parts import actions
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.policy.actions import NO_OPTION, REASONS, start_job
+from wattqueue.policy.actions import NO_OPTION, REASONS, delay_start, start_job
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.view import View
@@ -210,6 +210,13 @@ def _drain(world: SimulatedWorld, action: actions.DrainNode) -> str:
     return REASONS[call(operator.index(action.node))]
 
 
+def _delay(world: SimulatedWorld, action: actions.DelayStart) -> str:
+    reason = delay_start(world.kernel, world.jobs.consent, world.names, action)
+    if not reason:
+        world.truth.loop.delay_at_s = min(world.truth.loop.delay_at_s, float(action.until_s))
+    return reason
+
+
 ABILITIES = DriverAbilities(
     "the simulator",
     {
@@ -222,6 +229,7 @@ ABILITIES = DriverAbilities(
         actions.Suspend: _suspend,
         actions.Resume: _resume,
         actions.DrainNode: _drain,
+        actions.DelayStart: _delay,
     },
     ranked_placement=True,
     unit_factors=True,

@@ -136,6 +136,8 @@ class PlannedTimes(NamedTuple):
     """(n,) int16 times that a job ran on behind its planned time; empty where nothing is predicted."""
     promise: Array
     """(n,) float64 shadow time of a job's first reservation with one, else inf; empty where nothing is predicted."""
+    not_before: Array
+    """(n,) float64 when a job that waits may start at the earliest, by a control; empty where none delays jobs."""
 
 
 @referenced

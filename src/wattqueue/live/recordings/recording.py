@@ -263,6 +263,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "caps": [view.signals.cap.time_s.tolist(), view.signals.cap.cap_w.tolist()],
         "targets": [list(astuple(view.signals.targets.row(k))) for k in range(len(view.signals.targets))],
         **({} if view.planned_s is None else {"planned_s": view.planned_s.tolist()}),
+        **({} if view.not_before_s is None else {"not_before_s": [*map(str, view.not_before_s.tolist())]}),
     }
 
 
@@ -308,6 +309,7 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         signals_of(machine, data.get("caps"), data.get("targets", ())),
         np.array(data["planned_s"], np.float64) if "planned_s" in data else None,
         alone_w=float(data.get("alone_w", "-inf")),
+        not_before_s=np.array(data["not_before_s"], np.float64) if "not_before_s" in data else None,
     )
 
 
