@@ -14,8 +14,8 @@ from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Series
 from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, SetFrequency, Suspend
 from wattqueue.parts.contracts import Start
-from wattqueue.parts.corrections.unit_factors import UnitFactors
 from wattqueue.parts.controls.delay_consenting import DelayConsenting
+from wattqueue.parts.corrections.unit_factors import UnitFactors
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.order.all_partitions import AllPartitions
@@ -158,8 +158,8 @@ def moving_cap(draft: Draft) -> None:
 
 def by_price(draft: Draft) -> None:
     """Delays to where energy is cheaper, within some minutes."""
-    prices = np.array([80.0, 30.0, 70.0, 20.0])
-    draft.controls.append(lambda: DelayConsenting(prices=Series(np.array([0.0, 40.0, 80.0, 130.0]), prices)))
+    prices = np.array([80.0, 20.0, 30.0, 90.0])
+    draft.controls.append(lambda: DelayConsenting(prices=Series(np.array([0.0, 85.0, 105.0, 300.0]), prices)))
 
 
 def not_by_price(draft: Draft) -> None:
@@ -171,7 +171,7 @@ def consents_to_delays(draft: Draft) -> None:
     add_consent(draft)
     columns = draft.columns
     longest = columns.get("walltime_s", columns["runtime_s"])
-    draft.consent.setdefault("latest_end_s", np.asarray(columns["submit_s"]) + 4.0 * np.asarray(longest) + 150.0)
+    draft.consent.setdefault("latest_end_s", np.asarray(columns["submit_s"]) + 20.0 * np.asarray(longest) + 600.0)
 
 
 class Script:

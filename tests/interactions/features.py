@@ -248,18 +248,11 @@ FEATURES = {
     )
 }  # fmt: skip
 
-NOT_COVERED = "a cap that does not cover idle nodes gains nothing by switching them off"
-ONE_OPTION = "windows of one option leave nothing to slow"
 NEVER = {
     frozenset(pair): reason
     for pair, reason in (
-        *((("control idle-off", f"cap scope {scope}"), NOT_COVERED) for scope in ("dynamic", "jobs")),
-        *((("control target-off", f"cap scope {scope}"), NOT_COVERED) for scope in ("dynamic", "jobs")),
-        *((("control slow-consenting", f"frequency {name}"), ONE_OPTION)
-          for name in ("least-distance", "least-energy", "target-at-submission")),
         (("control park-consenting", "control requeues, work kept"),
          "jobs that write checkpoints are requeued for a target, not suspended"),
-        (("ledger in-flight", "estimator oracle-mean"), "predictions are what is measured: nothing to correct"),
         (("control lower-measured", "backfill announced-caps"),
          "a pass that looks ahead to a lower cap starts nothing that is above it then"),
         (("backfill none", "queue depth"), "a pass that ends at the first entry that does not fit looks at few anyway"),

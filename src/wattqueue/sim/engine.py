@@ -16,13 +16,13 @@ and nothing reads a clock or a global random state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import EngineError, InputError, MachineError
+from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound_entries import bind
@@ -42,14 +42,14 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap, RiseScale, Signals
-from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import NO_POWER, ActionLimits
 from wattqueue.policy.announced import announced_at, with_announced
 from wattqueue.policy.build import build_view, check_entries, check_prediction, with_delays
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
-from wattqueue.policy.consent_windows import Window, consented_windows, jobs_without_options
+from wattqueue.policy.consent_windows import consented_windows, jobs_without_options
 from wattqueue.policy.effects import Situation, without_effect
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
@@ -58,6 +58,7 @@ from wattqueue.policy.session import Session
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.limit_curves import no_curves
+from wattqueue.sim.offered import drop_too_wide, drop_unoffered, require_known_watts
 from wattqueue.sim.outcome import power_of, schedule_of, targets_exceeded
 from wattqueue.sim.physics import TrueFigures, true_figures
 from wattqueue.sim.rejection import rejections
@@ -230,8 +231,7 @@ class Simulation:
         check_entries(known, machine, entries, window)
         if actual is not None:
             check_prediction(known, machine, actual)
-        entries, window = drop_unoffered(entries, window, prediction)
-        entries, window = drop_too_wide(entries, window, jobs, machine)
+        entries, window = drop_too_wide(*drop_unoffered(entries, window, prediction), jobs, machine)
         require_carried_out(policy, needs, ABILITIES, len(jobs.app.names), machine, prediction)
         self.without_effect = without_effect(
             Situation(policy, machine, known, signals, window, as_recorded=actual is None)
@@ -244,15 +244,11 @@ class Simulation:
             known, machine, prediction, entries, window, settings, rank=rank, planned_s=planned_s, checked=True,
             stores_work=needs.views,
         )  # fmt: skip
-        if needs.delays:
-            view = with_delays(view, np.full(len(jobs), -np.inf))
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(
             jobs, view, cap, machine, machine_figures=needs.machine_figures, switches_off=needs.switches_off
         )
-        reading = sensor_reading(needs) if needs.reads_sensors else None
-        if reading is not None:
-            view = with_sensors(view, machine, needs.measured, needs.corrects)
+        view, reading = with_what_is_read(view, machine, needs)
         truth = build_truth(
             jobs, machine, actual or actual_power(jobs, machine), reject, signals, events, phases_s, reading,
             stores_work=needs.views,
@@ -444,58 +440,20 @@ def show_announced(world: SimulatedWorld, needs: Capabilities) -> None:
         world.truth.announced.ahead_row[:], world.truth.announced.ahead_end[:] = found.first, found.end
 
 
+def with_what_is_read(
+    view: KernelView, machine: Machine, needs: Capabilities
+) -> tuple[KernelView, SensorReading | None]:
+    """Return a view with delays of jobs and sensors, where parts need them; and how sensors are read, None for not."""
+    if needs.delays:
+        view = with_delays(view, np.full(len(view.nodes), -np.inf))
+    if not needs.reads_sensors:
+        return view, None
+    return with_sensors(view, machine, needs.measured, needs.corrects), sensor_reading(needs)
+
+
 def sensor_reading(needs: Capabilities) -> SensorReading:
     """Return how the power sensors are read: as the ledger says, or at whole periods for controls alone."""
     ledger = needs.measured
     if ledger is None:
         return SensorReading()
     return SensorReading(ledger.read == "submission", ledger.stale_s, ledger.ages)
-
-
-def drop_unoffered(entries: Entries, window: Window, prediction: Prediction) -> tuple[Entries, Window]:
-    """Drop entries whose watts are infinite: options that an estimator never offers.
-
-    Kernels have no infinite microwatts. An entry is kept only if every option of its window is offered.
-    """
-    if not np.isinf(prediction.power_w).any():
-        return entries, window
-    keep = np.ones(len(window.first), np.bool_)
-    for option in options_of(window.first, window.last):
-        keep &= ~np.isinf(prediction.watts(entries.job, option))
-    kept = Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
-    return kept, window.take(keep)
-
-
-def options_of(first: Ints, last: Ints) -> Iterator[Ints]:
-    """Yield the options of all windows, one for each entry at a time; short windows repeat their last. Shapes (m,)."""
-    for step in range(int((last - first).max(initial=-1)) + 1):
-        yield np.minimum(first + step, last)
-
-
-def drop_too_wide(entries: Entries, window: Window, jobs: Jobs, machine: Machine) -> tuple[Entries, Window]:
-    """Drop entries wider than their partition.
-
-    They could never run, and would hold its reservation for ever. A job without any entry left is rejected (rule 4).
-    """
-    units = np.array([p.units for p in machine.partitions])
-    fits = jobs.nodes[entries.job] <= units[entries.partition]
-    if fits.all():
-        return entries, window
-    return Entries(entries.job[fits], entries.partition[fits], entries.priority[fits]), window.take(fits)
-
-
-def require_known_watts(entries: Entries, window: Window, prediction: Prediction, machine: Machine) -> None:
-    """Raise MachineError if a cap applies to watts that are not known (NaN)."""
-    if not np.isnan(prediction.power_w).any():
-        return
-    unknown = np.zeros(len(entries.job), np.bool_)
-    for option in options_of(window.first, window.last):
-        unknown |= np.isnan(prediction.watts(entries.job, option))
-    if unknown.any():
-        partition = machine.partitions[int(entries.partition[np.argmax(unknown)])].name
-        raise MachineError(
-            f"a cap needs the watts of every job, and those of {int(unknown.sum())} entries are not known",
-            where=f"{machine.name}, partition {partition}",
-            hint="give the unit's maximum (--node-watts IDLE:MAX, or max_w in the machine file), or use an "
-            "estimator that predicts watts (--estimator oracle-mean)",
-        )
