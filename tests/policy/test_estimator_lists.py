@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.program import wattqueue
 from wattqueue.errors import InputError, PolicyError
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.machine import Machine, plain_machine
+from wattqueue.parts.contracts import Finished, Prediction
 from wattqueue.parts.corrections.margin import Margin
 from wattqueue.parts.corrections.unit_factors import UnitFactors
 from wattqueue.parts.estimator.app_mean import AppMean
@@ -18,6 +24,7 @@ from wattqueue.policy.policy import load_policy
 from wattqueue.policy.promise import promise_of
 from wattqueue.policy.row_files import files_in
 from wattqueue.policy.rows import composed
+from wattqueue.sim.engine import simulate
 
 UNITS = "app,unit,watts\ncg,0,80\ncg,1,120\n"
 MINE = '''
@@ -135,3 +142,18 @@ def test_the_checks_take_a_correction(tmp_path: Path) -> None:
     half = wattqueue("check", f"{tmp_path / 'mine.py'}:Half")
     assert half.returncode == 1
     assert "is invert() meant?" in half.stdout
+
+
+def test_factors_of_another_shape_are_refused_by_name() -> None:
+    class Wrong:
+        lowers = True
+
+        def apply(self, predicted: Prediction, jobs: KnownJobs, machine: Machine) -> Prediction:
+            return replace(predicted, unit_factor=np.ones((3, 2)))
+
+        def invert(self, finished: Finished, jobs: KnownJobs, machine: Machine) -> Finished:
+            return finished
+
+    policy = load_policy("easy", estimator=["history-mean", Wrong()])
+    with pytest.raises(PolicyError, match=r"unit_factor has shape \(3, 2\), expected \(0, 4\)"):
+        simulate(Jobs.build([0.0], [1], [1.0]), plain_machine(4, 10.0, 100.0), policy)

@@ -268,9 +268,10 @@ class PowerCorrection(Protocol):
 
     Attributes that it may have: ``lowers``, whether it may predict less than it was given: then the machine's own
     maxima, if the base predicts these, are no reason to reject a job (rule 4 of docs/semantics.md); ``missing``, a text
-    that names what it lacks; ``reads`` and ``knows_future`` as those of an estimator. A method ``loop_terms()`` returns
-    the ``LoopTerms`` that do exactly what the class does; the compiled loop asks only a class that has it in its own
-    body, as for the kernel of a base (``HistoryBase.loop_kernel``).
+    that names what it lacks, and ``remedy``, what to write then; ``keeps_base``, whether jobs of applications to which
+    it gives no factors keep the base's prediction (rule 12); ``reads`` and ``knows_future`` as those of an estimator.
+    A method ``loop_terms()`` returns the ``LoopTerms`` that do exactly what the class does; the compiled loop asks only
+    a class that has it in its own body, as for the kernel of a base (``HistoryBase.loop_kernel``).
     """
 
     def apply(self, predicted: Prediction, jobs: KnownJobs, machine: Machine) -> Prediction:

@@ -47,10 +47,13 @@ class MostWatts:
     """Greatest factor of a unit by application, the last row for jobs without one, and option. Shape (A + 1, O)."""
 
     @classmethod
-    def of(cls, machine: Machine, found: Prediction) -> MostWatts:
-        """Look up maxima and factors on a machine; one row of ones where units are equal."""
+    def of(cls, machine: Machine, found: Prediction, apps: int) -> MostWatts:
+        """Look up maxima and factors on a machine; one row of ones where units are equal.
+
+        Likewise where the table is not one of the applications and units: whoever uses it refuses that.
+        """
         full_w = Scale.of(machine).apply(np.full(1, np.nan))[0]
-        if found.unit_factor is None:
+        if found.unit_factor is None or found.unit_factor.shape != (apps, machine.units):
             return cls(full_w, np.ones((1, len(full_w))))
         factor = np.append(found.unit_factor, np.ones((1, machine.units)), axis=0)
         factor[np.isnan(factor)] = 1.0
@@ -137,7 +140,7 @@ class Corrected:
         self._asked = jobs, machine
         told = self.base.predict(jobs, machine)
         found = self._apply(told, jobs)
-        self._most = MostWatts.of(machine, found)
+        self._most = MostWatts.of(machine, found, len(jobs.app.names))
         return self._most.hold(found, told, jobs)
 
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:

@@ -21,13 +21,13 @@ class Margin:
     Raises: PolicyError for a factor that is not above 0 and at most 10.
     """
 
+    remedy: str = '{ part = "margin", factor = 1.05 }'
+    """What to write where it has no effect."""
+
     def __init__(self, *, factor: float = 1.0) -> None:
         if not 0.0 < factor <= 10.0:
             raise PolicyError(f"factor is {factor:g}", where="margin", hint="above 0, at most 10: 1.05 adds 5 %")
         self.factor = float(factor)
-
-    remedy: str = '{ part = "margin", factor = 1.05 }'
-    """What to write where it has no effect."""
 
     @property
     def missing(self) -> str:

@@ -27,17 +27,16 @@ class UnitFactors:
 
     reads: tuple[str, ...] = ("table",)
     """Options that name a file of unit factors in a row."""
+    keeps_base: bool = True
+    """Jobs of applications without factors keep the base's prediction, on every unit (rule 12 of docs/semantics.md)."""
+    remedy: str = '{ part = "unit-factors", table = "units.csv" }'
+    """What to write where it lacks its table."""
 
     def __init__(self, *, table: UnitTable | None = None) -> None:
         self.table = table
         self._asked: tuple[tuple[str, ...], Machine] | None = None
         self._factor = self._learned = np.zeros((0, 0))
         self._time_factor: Floats | None = None
-
-    keeps_base: bool = True
-    """Jobs of applications without factors keep the base's prediction, on every unit (rule 12 of docs/semantics.md)."""
-    remedy: str = '{ part = "unit-factors", table = "units.csv" }'
-    """What to write where it lacks its table."""
 
     @property
     def missing(self) -> str:
