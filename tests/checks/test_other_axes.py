@@ -15,7 +15,7 @@ from wattqueue.checks.suite import check_part, checks_of
 from wattqueue.errors import PolicyError
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import Signals
+from wattqueue.model.signals import Series, Signals
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode
 from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction, Start
@@ -48,6 +48,8 @@ def test_every_part_passes_every_check(axis: str, name: str) -> None:
         made = partial(made, measure=nothing_measured)
     if name in {"rapl-redistribution", "rapl-lending"}:
         made = partial(made, measure=idle_sockets, period_s=86_400.0)  # 21 calls, not 450,000
+    if name == "delay-consenting":  # refused without prices
+        made = partial(made, prices=Series(np.array([0.0, 3_600.0]), np.array([90.0, 30.0])))
     if name == "margin":  # refused without a factor
         made = partial(made, factor=1.1)
     if name in {"benchmark", "unit-factors"}:  # refused without a table
