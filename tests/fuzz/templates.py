@@ -38,7 +38,10 @@ LINES: tuple[Words, ...] = (
     ("rerun", "run", "--out", "again"),
     ("replay", "run", "--out", "again"),
     ("replay", "run", "--jobs", "jobs.csv", "--cap", "70%"),
-    ("predict", "eval", "jobs.csv", "--estimator", "last-job,history-mean+margin:factor=1.05", "-o", "scores", *PLAIN[2:]),
+    (
+        *("predict", "eval", "jobs.csv", "--estimator", "last-job,history-mean+margin:factor=1.05"),
+        *("-o", "scores", *PLAIN[2:]),
+    ),
     ("apps", "import", "eacct.csv", "--hardware", "p1", "--database", "apps.db"),
     ("apps", "convert", "coefficients.csv", "-o", "c.bin", "--module", "p1"),
     ("apps", "learn", "bench.csv", "-o", "c.csv", "--module", "p1", "--worst-condition", "1e9"),
