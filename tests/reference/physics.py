@@ -147,7 +147,7 @@ class NaivePhysics:
             if low < share <= high:
                 return before + (share - low) / (high - low) * (after - before)
         lowest = points[0][0] ** (1.0 / p.dvfs_alpha)
-        return self.by_speed(p, speed) * points[0][1] / self.by_speed(p, lowest)
+        return float(self.by_speed(p, speed) * points[0][1] / self.by_speed(p, lowest))
 
     @staticmethod
     def by_speed(part: Partition, speed: float) -> float:
