@@ -142,10 +142,10 @@ class NaivePhysics:
             return None
         alone = float(np.interp(clock, shares, times))
         points = [(s / clock, t / alone) for s, t in zip(shares, times, strict=True) if s < clock] + [(1.0, 1.0)]
-        share = speed**p.dvfs_alpha
+        share: float = speed**p.dvfs_alpha
         for (low, before), (high, after) in itertools.pairwise(points):
             if low < share <= high:
-                return before + (share - low) / (high - low) * (after - before)
+                return float(before + (share - low) / (high - low) * (after - before))
         lowest = points[0][0] ** (1.0 / p.dvfs_alpha)
         return float(self.by_speed(p, speed) * points[0][1] / self.by_speed(p, lowest))
 
