@@ -35,7 +35,17 @@ from wattqueue.model.quantities import quantities
 from wattqueue.options import is_required, options_of
 
 ACTIONS = (
-    *("SetFrequency", "SetDomainCaps", "Suspend", "Resume", "Requeue", "StopNode", "DrainNode", "WakeNode"),
+    *(
+        "SetFrequency",
+        "SetDomainCaps",
+        "Suspend",
+        "Resume",
+        "Requeue",
+        "StopNode",
+        "DrainNode",
+        "WakeNode",
+        "DelayStart",
+    ),
     "StartJob",
 )
 INTERNAL = ("cli", "kernels", "lazy")
