@@ -74,6 +74,12 @@ def test_a_run_does_not_end_before_a_delayed_job_has_run() -> None:
     assert done.schedule.start_s.tolist() == [5e5]
 
 
+def test_a_delay_until_a_time_that_is_over_changes_nothing() -> None:
+    jobs = jobs_of((0, 4, 100), (5, 1, 10), (50, 1, 10), latest=1_000.0)
+    done = run(jobs, At({50.0: [DelayStart("2", 20.0)]}))
+    assert done.schedule.start_s.tolist() == [0.0, 100.0, 100.0]
+
+
 def test_a_delay_needs_consent_a_latest_end_and_a_control_that_states_it() -> None:
     later = [DelayStart("1", 991.0), DelayStart("2", 50.0), DelayStart("3", 50.0), DelayStart("9", 50.0)]
     jobs = jobs_of((0, 1, 10), (0, 1, 10), (0, 1, 10), (5, 1, 10), allowed=[1, 0, 1, 1], latest=[1e3, 1e3, np.inf, 1e3])

@@ -212,7 +212,7 @@ def _drain(world: SimulatedWorld, action: actions.DrainNode) -> str:
 
 def _delay(world: SimulatedWorld, action: actions.DelayStart) -> str:
     reason = delay_start(world.kernel, world.jobs.consent, world.names, action)
-    if not reason:
+    if not reason and action.until_s > world.now_s:  # one in the past delays nothing, and is no event
         world.truth.loop.delay_at_s = min(world.truth.loop.delay_at_s, float(action.until_s))
     return reason
 
