@@ -703,7 +703,8 @@ class Simulator:
 
     def held_back(self, entry: int) -> bool:
         """Whether announced limits keep an entry from starting at any option, on the best units: no reservation."""
-        return not any(self.fits_ahead(entry, option, best=True) for option in self.options(entry))
+        options = self.options(entry) if self.prediction.unit_factor is None else self.all_options(entry)
+        return not any(self.fits_ahead(entry, option, best=True) for option in options)
 
     def slowed_net(self, r: Running) -> int:
         p = int(self.machine.option_partition[r.option])

@@ -165,7 +165,10 @@ def take_ahead(view: KernelView, entry: int, job: int, option: int) -> None:
 def is_held_back(view: KernelView, entry: int) -> bool:
     """Return whether announced limits alone keep an entry from starting at any option, on the best units there are."""
     job = as_int64(view.entries.job[entry])
-    for option in range(first_option(view, entry), last_option(view, entry) + 1):
-        if fits_ahead(view, entry, job, as_int64(option), True):
-            return False
-    return True
+    first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry])
+    if not units_differ(view):  # else the options of now depend on the units that it would get, and too few may be free
+        first, last = as_int64(first_option(view, entry)), as_int64(last_option(view, entry))
+    option = first
+    while option <= last and not fits_ahead(view, entry, job, as_int64(option), True):
+        option += 1
+    return bool(option > last)
