@@ -224,7 +224,7 @@ def attribute_texts(found: type) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(found))).body[0].body  # type: ignore[attr-defined]
     pairs = itertools.pairwise(body)
     return {
-        field.target.id: _plain(text.value.value)
+        field.target.id: _plain(str(text.value.value))
         for field, text in pairs
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
