@@ -37,6 +37,7 @@ def stated(comment: str, user: str = "cy", account: str = "all", parts: int = 1)
         ("wattqueue:consent,slowdown=1.5,price=2", (True, 1.5, math.nan, 2.0, math.nan)),
         ("wattqueue:consent,until=1970-01-02T00:00Z", (True, math.nan, 86400.0, math.nan, math.nan)),
         ("wattqueue:consent,until=1970-01-02T01:00:30+01:00", (True, math.nan, 86430.0, math.nan, math.nan)),
+        ("wattqueue:consent,until=2242-03-16T12:56:32Z", (True, math.nan, 2.0**33, math.nan, math.nan)),
         ("wattqueue:consent,checkpoint=600,slowdown=2", (True, 2.0, math.nan, math.nan, 600.0)),
     ],
 )
@@ -57,7 +58,7 @@ WRONG = [
     "wattqueue:consnet", "wattqueue:consent,", "wattqueue:consent,slowdown", "wattqueue:consent,slowdown=",
     "wattqueue:consent,slowdown=0.5", "wattqueue:consent,slowdown=1e3", "wattqueue:consent,slowdown=nan",
     "wattqueue:consent,slowdown=2,slowdown=3", "wattqueue:consent,price=-1", "wattqueue:consent,until=tomorrow",
-    "wattqueue:consent,until=2026-13-01T00:00", "wattqueue:consent,until=9999-12-31T23:59Z", "wattqueue:consent,x=1",
+    "wattqueue:consent,until=2026-13-01T00:00", "wattqueue:consent,until=2242-03-16T12:56:33Z", "wattqueue:consent,x=1",
     "wattqueue:consent,checkpoint=0.5", "wattqueue:consent,checkpoint",
     "wattqueue:no-consent,price=1", "wattqueue:consent wattqueue:no-consent", "wattqueue:Consent", "wattqueue:consent;",
 ]  # fmt: skip

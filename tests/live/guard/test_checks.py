@@ -49,6 +49,21 @@ def of(kind: str, number: int, **more: Any) -> dict[str, Any]:
     return {"kind": kind, "target": name, "before": "", "after": "", "why": "", "key": [name, float(number)], **more}
 
 
+@pytest.mark.parametrize(
+    ("later_s", "read_again"), [(0.0, False), (19.9, False), (20.0, False), (20.1, True), (-0.1, True)]
+)
+def test_lists_of_jobs_serve_for_20_s(tmp_path: Path, later_s: float, read_again: bool) -> None:
+    """Where the clock went back they say nothing of now."""
+    world = NaiveSlurm(open_w=100)
+    guard = guard_of(world, tmp_path)
+    guard.bound()
+    before = len(world.calls)
+    assert before > 0
+    world.now_s += later_s
+    guard.bound()
+    assert (len(world.calls) > before) == read_again
+
+
 def pool(open_w: int) -> dict[str, Any]:
     return {"kind": "pool", "target": "watts", "before": "", "after": "", "open_w": open_w}
 
@@ -117,7 +132,9 @@ def test_a_planner_that_lies_exceeds_no_cap_and_stops_nobody(tmp_path: Path) -> 
     assert sum(stopped for _, stopped in found) > 0
 
 
-@pytest.mark.parametrize("accepted", [{"limits"}, {"estimates"}, {"frequencies", "limits"}], ids="+".join)
+@pytest.mark.parametrize(
+    "accepted", [{"limits"}, {"estimates"}, {"frequencies", "limits"}], ids=lambda a: "+".join(sorted(a))
+)
 def test_what_is_accepted_counts_as_the_licences_say_and_they_hold_the_cap(accepted: set[str], tmp_path: Path) -> None:
     found = [random_run(seed, 300, tmp_path, frozenset(accepted)) for seed in range(10, 16)]
     assert min(done for done, _ in found) > 60
