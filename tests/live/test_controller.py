@@ -551,3 +551,18 @@ def test_recorded_views_are_decided_again_byte_for_byte(tmp_path: Path) -> None:
     assert len(lines) > 20
     assert all(recorded == again for _, recorded, again in lines)
     assert sum('"StartJob"' in recorded for _, recorded, _ in lines) > 5
+
+
+def test_a_job_that_slurm_does_not_start_is_held_again_and_says_so(tmp_path: Path) -> None:
+    """Its watts serve others meanwhile, and it is tried again later."""
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W))
+    job = slurm.submit(1, 100.0, watts=200, limit_s=600.0, partition="p1")
+    controller.round()
+    assert job.priority > 0
+    slurm.now_s += 1_800.0
+    controller.round()
+    assert job.priority == 0
+    (found,) = controller.planner.memory.refused.values()
+    assert found.reason.startswith("not started in time: ")
+    assert (found.times, found.until_s) == (1, slurm.now_s + 30.0)

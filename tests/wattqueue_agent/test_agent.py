@@ -861,3 +861,17 @@ def test_an_agent_goes_on_without_a_reader_of_its_messages() -> None:
     done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=writer, check=False)
     os.close(writer)
     assert done.returncode == 7
+
+
+def test_the_next_keeper_starts_when_the_one_before_has_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keeper that no longer listens may be restoring: what is set meanwhile would be undone."""
+    restores = subprocess.Popen(["sh", "-c", "exec <&-; sleep 0.5"], stdin=subprocess.PIPE, bufsize=0)
+    keeper = Keeper(tmp_path / "state", 30.0, "one")
+    keeper._process = restores
+    ended: list[int | None] = []
+    monkeypatch.setattr(Keeper, "_start", lambda _: ended.append(restores.poll()))
+    time.sleep(0.2)
+    assert not keeper.beat()
+    assert ended == [0]
