@@ -26,7 +26,7 @@ controls = ["app-check"]
 [dated]
 order = 1979-05-27
 [listed]
-order = ["fcfs"]
+order = ["fcfs", "earliest-end"]
 [nested]
 controls = [["app-check"]]
 [trees]
