@@ -165,7 +165,11 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.suspend": {"actions": "suspend", "parking": "suspend_job"},
     "simulator.Simulator.resume": {"actions": "resume", "parking": "resume_job"},
     "simulator.Simulator.keep": {"parking": "store_work"},
-    "simulator.Simulator.is_delayed": {"entries": "is_delayed leaf_is_delayed", "loop": "end_delays"},
+    "simulator.Simulator.is_delayed": {
+        "entries": "is_delayed leaf_is_delayed",
+        "greedy": "undelayed",
+        "loop": "end_delays",
+    },
     "simulator.Simulator.delay": {"actions": "delay_start"},
     "simulator.Simulator.fits_ahead": {"announced": "look_ahead fits_ahead take_ahead"},
     "simulator.Simulator.fits_then": {"announced": "sum_row fits_row counts_slowed"},

@@ -214,6 +214,12 @@ def find_candidate(view: KernelView, p: int, leaf: int) -> int:
     found = as_int64(tree_next(view.tree, p, leaf, limits))
     if limits.need == codes.ANY_NEED and leaf <= view.tree.head[p] < found:
         view.tree.head[p] = found  # whatever is queued would have been found
+    return undelayed(view, p, found, limits)
+
+
+@inlined
+def undelayed(view: KernelView, p: int, found: int, limits: Limits) -> int:
+    """Return the first entry from leaf ``found`` of partition p on, within limits, that is not delayed; -1 for none."""
     while found >= 0 and leaf_is_delayed(view, p, found):
         following = found + 1
         found = as_int64(-1)

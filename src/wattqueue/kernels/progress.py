@@ -20,7 +20,6 @@ from wattqueue.kernels.announced import next_row
 from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.entries import (
-    leaf_is_delayed,
     least_net,
     net_watt,
     ready_units,
@@ -28,7 +27,7 @@ from wattqueue.kernels.entries import (
     units_differ,
     wall_s,
 )
-from wattqueue.kernels.greedy import next_partition
+from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView, Truth
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
@@ -186,13 +185,7 @@ def next_alone(view: KernelView, p: int, leaf: int, every: bool) -> int:
     watt_class = class_of(view.tree.watt_step, watt)
     anything = codes.ANY_NEED, codes.ANY_WATT
     limits = Limits(need, watt, INF, *anything, need_class, watt_class)
-    found = as_int64(tree_next(view.tree, p, leaf, limits))
-    while found >= 0 and leaf_is_delayed(view, p, found):
-        following = found + 1
-        found = as_int64(-1)
-        if following < view.tree.size[p, 0]:
-            found = as_int64(tree_next(view.tree, p, following, limits))
-    return int(found)
+    return undelayed(view, p, as_int64(tree_next(view.tree, p, leaf, limits)), limits)
 
 
 @kernel

@@ -79,6 +79,11 @@ def to_mean_one(factor: Floats, machine: Machine) -> None:
         factor[:, first:end] /= factor[:, first:end].mean(axis=1, keepdims=True)
 
 
+def greatest_factors(factor: Floats, machine: Machine) -> Floats:
+    """Return the greatest factor of a unit in the partition of each option. Shapes (A, U), (A, O)."""
+    return np.maximum.reduceat(factor, machine.unit_start[:-1], axis=1)[:, machine.option_partition]
+
+
 def rows_of(table: UnitTable | None, names: tuple[str, ...]) -> NDArray[np.intp]:
     """Return the row of each application in a table, -1 for those that it lacks. Shape (names,)."""
     at = {} if table is None else {name: k for k, name in enumerate(table.apps)}

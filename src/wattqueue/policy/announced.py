@@ -1,4 +1,4 @@
-"""AnnouncedRows limits as kernels take them, for passes that look ahead (``kernels/announced.py``)."""
+"""Announced limits as kernels take them, for passes that look ahead (``kernels/announced.py``)."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from wattqueue.parts.contracts import (
 )
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.scale import Scale
+from wattqueue.parts.unit_tables import greatest_factors
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.registry import part_name
 
@@ -57,8 +58,7 @@ class MostWatts:
             return cls(full_w, np.ones((1, len(full_w))))
         factor = np.append(found.unit_factor, np.ones((1, machine.units)), axis=0)
         factor[np.isnan(factor)] = 1.0
-        start = machine.unit_start[:-1]
-        return cls(full_w, np.maximum.reduceat(factor, start, axis=1)[:, machine.option_partition])
+        return cls(full_w, greatest_factors(factor, machine))
 
     def hold(self, found: Prediction, told: Prediction, jobs: KnownJobs) -> Prediction:
         """Return a corrected prediction of a whole table within its bounds; ``told`` is the base's.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.rundir.folder import TRUTH
+from wattqueue.formats.rundir.folder import truth_of
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Ints, Jobs
 from wattqueue.model.machine import Machine
@@ -101,7 +101,7 @@ class About:
             energy_origin=dict(facts.get("energy_origin", {})),
             oracle=_word(facts.get("oracle")),
             physics=dict(facts.get("physics", {})),
-            truth=str(facts.get(TRUTH, "")),
+            truth=truth_of(facts),
         )
 
 

@@ -32,7 +32,7 @@ class Completions:
     def new(self, held: state.Held | None = None) -> Finished | None:
         """Return the jobs that ended since the last call, in order of their ends; None for none.
 
-        ``held`` is what jobs hold, and held: with it, where and how they ran is told, too.
+        ``held``: what jobs hold, and held before; with it, the answer states where and how they ran.
         """
         count, log = int(self.loop.finished), self.log
         if count == self.read:

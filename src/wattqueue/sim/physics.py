@@ -26,7 +26,7 @@ from wattqueue.model.schedule import Schedule
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import Scale, partition_figures
-from wattqueue.parts.unit_tables import factors_on, rows_of, to_mean_one
+from wattqueue.parts.unit_tables import factors_on, greatest_factors, rows_of, to_mean_one
 from wattqueue.policy.by_unit import bounds_of_partitions
 from wattqueue.sim.limit_curves import limit_curves, no_curves
 from wattqueue.sim.reference import asked_partitions, option_at, reference_options, refuse_clock
@@ -397,10 +397,10 @@ def _most_watts(table: MachinePhysics, machine: Machine) -> Floats:
 
     The last row is that of other applications. Shape (A + 1, O).
     """
-    most = np.ones((len(table.apps) + 1, len(machine.partitions)))
+    most = np.ones((len(table.apps) + 1, len(machine.option_partition)))
     if table.unit_watts is not None:
-        most[:-1] = np.stack([table.unit_watts[:, a:b].max(axis=1) for a, b in bounds_of_partitions(machine)], axis=1)
-    found: Floats = np.nan_to_num(partition_figures(machine)[1], nan=np.inf) / most[:, machine.option_partition]
+        most[:-1] = greatest_factors(table.unit_watts, machine)
+    found: Floats = np.nan_to_num(partition_figures(machine)[1], nan=np.inf) / most
     return found
 
 

@@ -90,7 +90,12 @@ class RunRecord:
     @property
     def work(self) -> WorkDone:
         """Return how many jobs never ran and why, and what decides whether two runs may be compared."""
-        return WorkDone.of(self.jobs, self.schedule, str(self.facts.get(TRUTH, "")))
+        return WorkDone.of(self.jobs, self.schedule, truth_of(self.facts))
+
+
+def truth_of(facts: Mapping[str, Any]) -> str:
+    """Return the hash of the physics of a run from its facts; empty where it had none."""
+    return str(facts.get(TRUTH, ""))
 
 
 def write_run(folder: Path, record: RunRecord) -> None:

@@ -40,7 +40,7 @@ def run(
     from wattqueue.errors import InputError
     from wattqueue.formats.epoch import parse_date
     from wattqueue.formats.load_target import read_load_targets
-    from wattqueue.formats.rundir.folder import TRUTH
+    from wattqueue.formats.rundir.folder import truth_of
     from wattqueue.model.comparability import WorkDone, gate
     from wattqueue.runs.replay import read_source
     from wattqueue.terminal import say_never_ran
@@ -62,15 +62,15 @@ def run(
         raise InputError(
             "no job consents", where=schedule, hint="give --jobs with a column allowed, or --consent with defaults"
         )
-    truths = [str(source.facts.get(TRUTH, ""))] * 2
+    truth = truth_of(source.facts)
+    plain_truth = truth
     if counterfactual is not None:
         other = read_source(counterfactual)
-        plain, truths[0] = ScheduledJobs(other.recorded.jobs, other.recorded.schedule), str(other.facts.get(TRUTH, ""))
+        plain, plain_truth = ScheduledJobs(other.recorded.jobs, other.recorded.schedule), truth_of(other.facts)
     else:
         plain = _simulated(source, table, policy, cap)
     without = in_order_of(table, plain, str(counterfactual or schedule))
-    runs = without, source.recorded.schedule
-    works = [WorkDone.of(table, each, truth) for each, truth in zip(runs, truths, strict=True)]
+    works = [WorkDone.of(table, without, plain_truth), WorkDone.of(table, source.recorded.schedule, truth)]
     through = gate(works[0], works[1], ("without the event", "with the event"))
     if schedule.is_dir() and not through.open:
         raise InputError(through.why, where=schedule, hint="rewards follow from two runs of the same jobs")
