@@ -63,8 +63,33 @@ def test_all_pictures_are_drawn(browser: Browser, page: Path, width: int, dark: 
         ["partitions", "delayed_users"],
     ]
     assert browser.js(SIDEWAYS)
-    assert "<b>bob</b>" in browser.js("document.body.innerText")
+    assert "<b>bob</b>" in browser.js("document.body.textContent")
+    assert browser.js("document.querySelectorAll('main b').length") == 0
     assert browser.js("[...document.querySelectorAll('.says')].every((s) => s.textContent.length > 20)")
+
+
+def test_a_telephone_shows_the_answer_and_folds_the_rest(browser: Browser, page: Path) -> None:
+    """14,500 pixels were one column of figures and tables."""
+    browser.open(page, width=400)
+    seen = "((e) => e.checkVisibility({ visibilityProperty: true }))"
+    visible = f"[...document.querySelectorAll('.chart, main table')].filter({seen})"
+    assert browser.js("document.documentElement.scrollHeight") < 2_500
+    assert browser.js(f"{visible}.map((e) => e.closest('.card').id)") == ["verdicts"]
+    browser.js("document.querySelector('#fig-wait .unfold').click()")
+    assert browser.js(f"{visible}.length") == 2
+    assert browser.js("wattqueue.charts.wait.chart.getWidth()") > 300
+    browser.js("document.querySelector('#caps h2').click()")
+    cells = f"[...document.querySelector('#caps tbody tr:last-child').cells].filter({seen}).length"
+    # The name of the cap and its mean waits, and with a mark the mark; its button shows the others.
+    assert browser.js(cells) in {2, 3, 4}
+    more = "document.querySelector('#caps tbody tr:last-child .more')"
+    browser.js(f"{more}.click()")
+    assert browser.js(cells) > 5
+    assert browser.js(f"{more}.getAttribute('aria-expanded')") == "true"
+    assert browser.js(SIDEWAYS)
+    browser.screen(1280, 900)
+    browser.wait("!wattqueue.charts.energy.figure.element.querySelector('.unfold').checkVisibility()")
+    assert browser.js(f"{visible}.length") == browser.js("document.querySelectorAll('.chart, main table').length")
 
 
 def test_waits_of_two_configurations_far_apart_have_a_logarithmic_axis(browser: Browser, page: Path) -> None:

@@ -59,6 +59,7 @@ class Document:
         footer: Last line of the page.
         top: What stands between the lede and the cards (HTML).
         text: Parts of the text in their order, where they are not those of the page; an empty one is an empty line.
+        folds: Whether a telephone shows the first block only, and of the others their headings, to be opened.
     """
 
     title: str
@@ -69,6 +70,7 @@ class Document:
     footer: str = f"Made by WattQueue {__version__}."
     top: str = ""
     text: Sequence[Block | str] = ()
+    folds: bool = False
 
     def lines(self, width: int = WIDTH) -> Iterator[str]:
         """Yield the text as lines of at most ``width`` characters."""
@@ -92,6 +94,7 @@ class Document:
             drawn=[one for part in self.blocks if isinstance(part, Figures) for one in part.drawn],
             footer=self.footer,
             links=self.links,
+            folds=self.folds,
         )
 
 
@@ -115,6 +118,7 @@ class Table:
         short: Heads of the text, where they are not those of the page; a column with an empty one is on the page only.
         kinds: Classes of all columns on the page (``html.grid``), where ``words`` does not say them.
         notes: Further sentences below the table, on the page.
+        answer: Columns that hold the answer: all that a telephone shows of a row until it is opened.
     """
 
     heads: Cells
@@ -127,6 +131,7 @@ class Table:
     short: Cells = ()
     kinds: Cells = ()
     notes: Sequence[str] = ()
+    answer: Sequence[int] = ()
 
     @classmethod
     def of(
@@ -214,6 +219,7 @@ class Table:
         rows = [[*row, self.below[i]] for i, row in enumerate(self.rows)] if self.below else self.rows
         words = {*self.words, len(heads) - 1} if self.below else set(self.words)
         kinds = self.kinds or ["wrap" if k in words or k == 0 else "n" for k in range(len(heads))]
+        kinds = [f"{kind} answer".strip() if k in self.answer else kind for k, kind in enumerate(kinds)]
         notes = [note for note in (self.note, *self.notes) if note]
         return card(self.key, self.title, grid(self.title, heads, rows, kinds), *map(paragraph, notes))
 

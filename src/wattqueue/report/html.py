@@ -82,11 +82,14 @@ def card(key: str, title: str, *inner: str) -> str:
 def grid(label: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[str] = ()) -> str:
     """Return a table (HTML) of which no cell is cut at any width: where it is too wide, each row becomes a block.
 
+    A row with an ``answer`` is shown as one line there, its name and the answer, with a button for its other cells.
+
     Args:
         label: What a screen reader says of it.
         heads: Heads of the columns; in a block each cell carries its head.
         rows: Cells, the first of which heads its row; an empty one is shown as a dash in a column of figures.
-        kinds: Class of each column: ``n`` for figures, ``wrap`` or ``breaks`` for text that may break; none is ``""``.
+        kinds: Classes of each column: ``n`` for figures, ``wrap`` or ``breaks`` for text that may break, ``answer``
+            beside them; none is ``""``.
     """
     marks = [f' class="{kind}"' if kind else "" for kind in kinds] or [""] * len(heads)
     top = "".join(f'<th scope="col"{mark}>{markup(head)}</th>' for head, mark in zip(heads, marks, strict=True))
@@ -111,6 +114,7 @@ def page(
     drawn: Sequence[Drawn],
     footer: str,
     links: Sequence[tuple[str, str]],
+    folds: bool = False,
 ) -> str:
     """Return a whole page: the frame around figures and tables.
 
@@ -123,6 +127,7 @@ def page(
         drawn: Figures and their kinds; their data is embedded as JSON.
         footer: Last line.
         links: Further entries of the navigation as (element id, text).
+        folds: Whether a telephone shows the first section only, and of the others their headings, to be opened.
     """
     linked = drawn if len(drawn) <= MOST_LINKED else ()  # more entries would not fit the bar
     nav = [(f"fig-{f.key}", f.key.capitalize().replace("-", " ")) for f, _ in linked] + list(links)
@@ -132,6 +137,7 @@ def page(
         "eyebrow": escape(eyebrow),
         "lede": marked_up(lede),
         "nav": "".join(f'<a href="#{key}">{escape(name)}</a>' for key, name in nav),
+        "fold": " data-fold" if folds else "",
         "body": body,
         "footer": marked_up(footer),
         "echarts": echarts_version(),

@@ -44,6 +44,7 @@ def document(answer: CapAnalysis) -> Document:
         text=[*said, *text.remarks(answer)],
         footer=f"Made by WattQueue {__version__}: `wattqueue whatif`.",
         links=(("caps", "Table"), ("meaning", "Safe?"), ("sources", "Sources")),
+        folds=True,
     )
 
 
@@ -178,6 +179,7 @@ def table(answer: CapAnalysis, curve: Curve) -> Table:
         short=column_titles,
         words=[k for k, column in enumerate(keep) if column == text.MARK],
         kinds=["" if k in text.WORDS else "n" for k in keep],
+        answer=[keep.index(k) for k in text.ANSWER if k in keep],
     )
 
 

@@ -28,6 +28,8 @@ MARK = 2
 """Column of the marks, the only one whose text may be broken."""
 WORDS = frozenset({0, MARK})
 """Columns of text, which are aligned left."""
+ANSWER = (MARK, 3, 4)
+"""Columns that answer what a cap does: its mark and the first two of ``WAITS``."""
 SMALL_UNITS = {"g": (1e6, "t"), "kg": (1e3, "t")}
 """Divisor and unit in which emissions in grams and kilograms are shown."""
 NOTEWORTHY = 0.005

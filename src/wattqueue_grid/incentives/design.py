@@ -85,8 +85,8 @@ class DesignRow:
     rewards: int
     loss: int
     """Value of the time that users lose."""
-    totals: tuple[int, ...]
-    """Sum of both sides by draw; the draws of two rates have the same users in the same places."""
+    by_draw: tuple[tuple[int, int], ...]
+    """Gains of centre and users in each draw; the draws of two rates have the same users in the same places."""
     why: str = ""
     """Why there are no figures: in some draw other jobs ran than without targets. Amounts and quantities are then 0."""
 
@@ -104,6 +104,11 @@ class DesignRow:
     def total(self) -> int:
         """Return what both gain together; rewards cancel."""
         return self.centre + self.users
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """Return the sum of both sides by draw."""
+        return tuple(map(sum, self.by_draw))
 
     @property
     def spread(self) -> int:
@@ -155,8 +160,8 @@ def _row(inputs: DesignInputs, plain: Run, multiple: Decimal) -> DesignRow:
     work, wait, run, delivered = (sum(column) / count for column in zip(*(q for q, _ in each), strict=True))
     amounts = list(zip(*(amounts for _, amounts in each), strict=True))
     payment, penalty, saved, rewards, loss = (round(Fraction(sum(column), count)) for column in amounts)
-    totals = tuple(draw[0] - draw[1] + draw[2] - draw[4] for _, draw in each)
-    return DesignRow(multiple, share, work, wait, run, delivered, payment, penalty, saved, rewards, loss, totals)
+    by_draw = tuple((paid - fine + less - given, given - lost) for _, (paid, fine, less, given, lost) in each)
+    return DesignRow(multiple, share, work, wait, run, delivered, payment, penalty, saved, rewards, loss, by_draw)
 
 
 def _consented(inputs: DesignInputs, multiple: Decimal, share: float, seed: int) -> tuple[Jobs, Run]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from wattqueue.model.jobs import Floats
 from wattqueue.report import words
-from wattqueue.report.document import Document, Prose, Table, csv_text
+from wattqueue.report.compare.stats import estimate
+from wattqueue.report.document import Document, Figures, Prose, Table, csv_text
+from wattqueue.report.figure import Axis, Figure
 from wattqueue_grid.incentives.design import DesignInputs, DesignRow
 from wattqueue_grid.incentives.participation import too_dear
 from wattqueue_grid.incentives.verdict import verdict
-from wattqueue_grid.money import plain
+from wattqueue_grid.money import MICRO, plain
 from wattqueue_grid.money import words as money
 
 HEADS = (
@@ -27,16 +32,38 @@ def document(rows: Sequence[DesignRow], inputs: DesignInputs) -> Document:
     said = sentences(rows, inputs)
     table = Table(
         HEADS, [_no_event(inputs), *(_cells(row, inputs) for row in rows)], "Rates", key="table", short=HEADS,
-        kinds=["", *["n"] * (len(HEADS) - 1)],
+        kinds=["", *["n"] * (len(HEADS) - 1)], answer=[len(HEADS) - 1],
     )  # fmt: skip
     return Document(
         title=f"Incentives: {inputs.model.name}",
         eyebrow=f"acceptance curve {inputs.curve.origin}  ·  {words.count(len(inputs.events), 'event')}",
         lede=said[0],
-        blocks=[table, Prose("What this rests on", said[1:], "notes")],
+        blocks=[table, Figures([(gains(rows, inputs), "gains")]), Prose("What this rests on", said[1:], "notes")],
         text=[table, *said],
         links=(("table", "Table"), ("notes", "Notes")),
     )
+
+
+def gains(rows: Sequence[DesignRow], inputs: DesignInputs) -> Figure:
+    """Return what centre, users and both gain at each rate with figures, with 95 % intervals over the draws."""
+    known = [row for row in rows if not row.why]
+    columns: dict[str, Floats] = {"rate": np.array([float(row.multiple) for row in known])}
+    sides: dict[str, list[Sequence[int]]] = {
+        "centre": [[centre for centre, _ in row.by_draw] for row in known],
+        "users": [[users for _, users in row.by_draw] for row in known],
+        "both": [row.totals for row in known],
+    }
+    for k, found in enumerate([estimate(draws) for draws in by_rate] for by_rate in sides.values()):
+        columns[f"value_{k}"] = np.array([e.mean for e in found])
+        columns[f"low_{k}"] = np.array([e.mean if e.low is None else e.low for e in found])
+        columns[f"high_{k}"] = np.array([e.mean if e.high is None else e.high for e in found])
+    heads = {"rate": "times the rates"} | {f"value_{k}": name for k, name in enumerate(sides)}
+    currency = inputs.contract.currency
+    says = f"Above the dashed line a side gains, below it it loses: {verdict(rows, currency).sentence}."
+    if inputs.draws > 1:
+        says += f" Bands: 95 % intervals of the means over {inputs.draws} draws of users."
+    axes = Axis("times the rates"), Axis("gain against no event", currency, MICRO)
+    return Figure("gains", "Gain by rate", says, *axes, columns, heads, {"labels": list(sides), "zero": "no event"})
 
 
 def sentences(rows: Sequence[DesignRow], inputs: DesignInputs) -> list[str]:

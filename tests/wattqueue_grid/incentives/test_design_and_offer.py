@@ -76,8 +76,8 @@ def test_a_design_adds_up_payments_bills_rewards_and_losses() -> None:
 
 def drawn(multiple: int, payment: int, rewards: int, loss: int, sums: Sequence[int] = ()) -> DesignRow:
     """A rate in micro-units, with 20 equal draws where no sums are given."""
-    totals = tuple(sums) or (payment - loss,) * 20
-    return DesignRow(Decimal(multiple), 0.5, 0.5, 0.0, 0.0, 0.0, payment, 0, 0, rewards, loss, totals)
+    by_draw = tuple((total - (rewards - loss), rewards - loss) for total in sums or (payment - loss,) * 20)
+    return DesignRow(Decimal(multiple), 0.5, 0.5, 0.0, 0.0, 0.0, payment, 0, 0, rewards, loss, by_draw)
 
 
 EUR = 1_000_000

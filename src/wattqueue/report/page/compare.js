@@ -61,20 +61,14 @@ kinds.pareto = (figure) => {
   const [x0, x1] = room(far(c.turnaround_s, c.turnaround_half_s)), reach = far(c.machine_energy_j, c.machine_energy_half_j), foot = amountFoot(reach, figure.y), y0 = (foot.min ?? reach[0] / sy) * sy, y1 = (foot.max ?? roundUp(reach[1] * 1.04 / sy)) * sy;
   const front = rows.filter((i) => c.undominated[i]).sort((a, b) => c.turnaround_s[a] - c.turnaround_s[b]);
   option.tooltip = { ...option.tooltip, trigger: "item", formatter: (hit) => { const i = hit.dataIndex, pm = (half, read) => (half ? ` ± ${read(half)}` : ""); return tip(c.group[i], [["turnaround time, mean", span(c.turnaround_s[i]) + pm(c.turnaround_half_s[i], span)], ["energy", si(c.machine_energy_j[i] / 3600, "Wh") + pm(c.machine_energy_half_j[i], (v) => si(v / 3600, "Wh"))]]); } };
-  // Names lie beside their point, above or below the line of its interval: on the side where fewer other lines are.
-  const middle = (x0 + x1) / 2, centre = (Math.min(...c.machine_energy_j) + Math.max(...c.machine_energy_j)) / 2;
-  const leader = [], left = (i) => c.turnaround_s[i] > middle, below = (i) => c.machine_energy_j[i] < centre;
-  // Overlapping points share one label.
-  for (const i of rows) leader.push(rows.slice(0, i).find((j) => leader[j] === j && Math.abs(c.turnaround_s[i] - c.turnaround_s[j]) < .02 * (x1 - x0) && Math.abs(c.machine_energy_j[i] - c.machine_energy_j[j]) < .04 * (y1 - y0)) ?? i);
-  const named = rows.map((i) => (leader[i] === i ? rows.filter((j) => leader[j] === i).map((j) => c.group[j]).join(", ") : ""));
   return {
     ...option, xAxis: axis(figure.x, { min: x0 / sx, max: x1 / sx, axisLabel: plainEnds({ showMinLabel: false }), splitNumber: SMALL() ? 4 : 6 }), yAxis: vertical({ label: foot.name || figure.y.label }, { min: y0 / sy, max: y1 / sy, splitLine: openTop() }),
     series: [
       { name: "front", type: "line", data: front.map((i) => [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy]), symbol: "none", silent: true, lineStyle: { color: colours.faint, width: 1.2, type: [5, 4] }, tooltip: { show: false }, z: 1 },
       { name: "runs", type: "scatter", silent: true, symbolSize: 5, data: figure.extra.runs.map(([k, x, y]) => ({ value: [x / sx, y / sy], itemStyle: { color: groupColour(k), opacity: .35 } })), tooltip: { show: false } },
       { name: "intervals", type: "custom", silent: true, clip: true, data: rows.map((i) => [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy, c.turnaround_half_s[i] / sx, c.machine_energy_half_j[i] / sy]), renderItem: errorBars },
-      { name: "groups", type: "scatter", symbolSize: 13, z: 5, labelLayout: ({ dataIndex: i }) => ({ moveOverlap: "shiftY", dx: left(i) ? 2 : -2, dy: below(i) ? 11 : -11 }),
-        data: rows.map((i) => ({ value: [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy], name: named[i], itemStyle: { color: groupColour(i), borderColor: colours.paper, borderWidth: 1.5 }, symbol: ["circle", "rect", "triangle", "diamond"][i % 4], label: { position: left(i) ? "left" : "right" } })),
+      { name: "groups", type: "scatter", symbolSize: 13, z: 5, labelLayout: placeNames(figure, rows.map((i) => [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy])), labelLine: { show: true, lineStyle: { color: colours.faint, width: 1 } },
+        data: rows.map((i) => ({ value: [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy], name: c.group[i], itemStyle: { color: groupColour(i), borderColor: colours.paper, borderWidth: 1.5 }, symbol: ["circle", "rect", "triangle", "diamond"][i % 4] })),
         label: { show: true, formatter: "{b}", color: colours.ink, fontSize: 12, distance: 9, textBorderColor: colours.paper, textBorderWidth: 3, width: SMALL() ? 120 : 260, overflow: "truncate" } },
     ],
   };

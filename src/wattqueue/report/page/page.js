@@ -71,7 +71,7 @@ function choose(called) {
     const label = [["title"], ["x", "label"], ["y", "label"]].reduce((text, path) => text.replace(...[figure, next].map((v) => path.reduce((o, k) => o[k], v))), box.getAttribute("aria-label"));
     Object.assign(figure, next);
     box.setAttribute("aria-label", label);
-    element.querySelector("h2").textContent = figure.title;
+    element.querySelector("h2").firstChild.textContent = figure.title;
     element.querySelector(".chosen").textContent = element.querySelector(".choose select").value = called;
     element.querySelector(".says").textContent = figure.says.replace(/(\d) (?=[A-Za-z%])/g, "$1\u00a0");
     details.querySelector("div")?.remove();
@@ -137,6 +137,23 @@ function fitTables() {
     }
   }
 }
+// A button that shows what belongs to an element, or hides it again.
+function disclosure(kind, label, changed) {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: kind });
+  button.setAttribute("aria-label", label);
+  button.setAttribute("aria-expanded", "false");
+  button.addEventListener("click", (e) => { const open = button.getAttribute("aria-expanded") === "false"; button.setAttribute("aria-expanded", open); changed?.(open); e.stopPropagation(); });
+  return button;
+}
+// Rows with an answer, and the sections below the first card of a page that folds (report.css says where).
+document.querySelectorAll("tr:has(.answer)").forEach((row) => row.cells[0].append(disclosure("more", `All figures of ${row.cells[0].textContent}`)));
+[...document.querySelectorAll("[data-fold] .figures > :is(.fig, .card)")].slice(1).forEach((section) => {
+  const head = section.querySelector("h2"), button = disclosure("unfold", head.textContent, (open) => { section.classList.toggle("folded", !open); fitTables(); });
+  section.classList.add("folded");
+  head.append(button);
+  head.addEventListener("click", () => button.click());
+});
 fitTables();
 addEventListener("resize", () => { if (!state.printing) fitTables(); });
 let narrow = SMALL();
