@@ -27,8 +27,9 @@ from wattqueue.errors import InputError, nearest, one_of
 from wattqueue.formats.csv_records import NUMBER, first_comments, read_facts, records
 from wattqueue.formats.epoch import parse_date
 from wattqueue.formats.source import refuse_long_lines, shown
-from wattqueue.model.bounds import TIME_S, is_whole
+from wattqueue.model.bounds import TIME_S
 from wattqueue.model.jobs import Floats, Labels
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.steps import Steps
 

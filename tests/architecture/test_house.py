@@ -283,12 +283,12 @@ def test_time_and_chance_are_handed_in(module: Module) -> None:
 
 
 DIGIT_TESTS = {"isdigit", "isdecimal", "isnumeric"}
-"""Methods of str that hold for texts which ``int`` refuses, or reads in other scripts: ``bounds.is_whole`` does not."""
+"""Methods of str that hold for texts which ``int`` refuses, or reads in other scripts: ``is_whole`` does not."""
 
 
 @of_every_module
 def test_whole_numbers_are_recognised_in_one_place(module: Module) -> None:
-    if module.name == "model.bounds":
+    if module.name == "model.plain_numbers":
         return
     for node in module.nodes:
         assert not (isinstance(node, ast.Attribute) and node.attr in DIGIT_TESTS), module.at(node)

@@ -16,7 +16,7 @@ from wattqueue.errors import InputError, MachineError, PolicyError
 from wattqueue.formats import source
 from wattqueue.formats.json_text import figure
 from wattqueue.formats.machine.file import read_machine
-from wattqueue.model.bounds import is_whole, number_of
+from wattqueue.model.plain_numbers import is_whole, number_of
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.policy.policy import load_policy

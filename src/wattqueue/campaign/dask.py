@@ -26,7 +26,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.work import Done, WorkerReport, perform, report_worker
 from wattqueue.errors import CampaignError, InputError
 from wattqueue.formats.times import duration_s
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 if TYPE_CHECKING:
     from distributed import Client, Future

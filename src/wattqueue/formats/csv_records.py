@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import line_blocks, on_disk, opened, shown
-from wattqueue.model.bounds import NUMBER
+from wattqueue.model.plain_numbers import NUMBER
 
 if TYPE_CHECKING:
     import polars as pl

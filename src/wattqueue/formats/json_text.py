@@ -13,7 +13,7 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import opened
-from wattqueue.model.bounds import number_of
+from wattqueue.model.plain_numbers import number_of
 
 
 def read_json(data: str | bytes) -> Any:

@@ -24,9 +24,9 @@ import numpy as np
 from wattqueue.errors import InputError, MachineError, nearest
 from wattqueue.formats import csv_records
 from wattqueue.formats.atomic_write import atomic_write
-from wattqueue.model.bounds import is_whole
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue.model.signals import Cap
 
 REQUIRED = ("start_s", "end_s", "limit", "unit")

@@ -17,7 +17,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import shown
-from wattqueue.model.bounds import number_of
+from wattqueue.model.plain_numbers import number_of
 
 _SOCKET = re.compile(r"^S([0-9]+)(-D[0-9]+)?$")
 _PART = re.compile(r"^(S[0-9]|CPU[0-9])")

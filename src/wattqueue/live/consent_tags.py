@@ -35,7 +35,7 @@ from typing import Literal, NamedTuple
 
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import Details
-from wattqueue.model.bounds import CHECKPOINT, PRICE, SLOWDOWN, TIME_S
+from wattqueue.model.plain_numbers import CHECKPOINT, PRICE, SLOWDOWN, TIME_S
 
 WORD = "wattqueue:"
 """Beginning of a tag; what the controller itself writes into comments (advise mode) has a blank behind it."""

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from wattqueue.errors import MachineError
 from wattqueue.kernels.codes import microwatts
 from wattqueue.live.cluster import Job, Node, Power
-from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.plain_numbers import is_whole
 
 NO_LIMIT_S = 365.0 * 86400.0
 """Planned time of a job without a limit: long enough to be behind every reservation, finite for the kernels."""

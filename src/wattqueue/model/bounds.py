@@ -19,14 +19,13 @@ Use::
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError, WattQueueError
+from wattqueue.model import plain_numbers as plain
 
 if TYPE_CHECKING:  # processes without numpy (agent, guard) check numbers, too; who has a column has numpy
     import numpy as np
@@ -131,7 +130,7 @@ UNIT_W = Bound(0, 2e5, "W", "watts of one node; sums over a machine are kept in 
 CAP_W = Bound(0, 1e12, "W", "caps are kept in 64-bit microwatts; for no cap write none")
 """A power cap. Greater than any machine within UNITS x UNIT_W is meant to draw; infinity (no cap) is tested before."""
 
-TIME_S = Bound(-(2**33), 2**33, "s", "beyond, float64 cannot hold the microsecond to which times are rounded")
+TIME_S = Bound(*plain.TIME_S, "s", "beyond, float64 cannot hold the microsecond to which times are rounded")
 """An instant on a trace's clock; Unix time reaches the limit in the year 2242 (rule 1 of docs/semantics.md)."""
 
 DURATION_S = Bound(
@@ -169,32 +168,16 @@ SIGNAL = Bound(-1e9, 1e9, "", "prices and intensities are in the unit of the opt
 ALLOWED = Bound(0, 1, "", "1 is a job that may be slowed down or held back during a load target, 0 one that may not")
 """The flag of a job; only its two ends are values."""
 
-SLOWDOWN = Bound(1, 1e6, "", "2 is a job that may take twice its run time at full speed")
+SLOWDOWN = Bound(*plain.SLOWDOWN, "", "2 is a job that may take twice its run time at full speed")
 """Greatest run time of a job, as a multiple of the one at full speed."""
 
-PRICE = Bound(0, 1e9, "", "what the user asks for one hour of added turnaround, in the currency of the tariff")
+PRICE = Bound(*plain.PRICE, "", "what the user asks for one hour of added turnaround, in the currency of the tariff")
 """Price of an added hour."""
 
-CHECKPOINT = Bound(1, 1e9, "s", "600 is a job that keeps its work every 600 s, and may be requeued for a load target")
+CHECKPOINT = Bound(
+    *plain.CHECKPOINT, "s", "600 is a job that keeps its work every 600 s, and may be requeued for a load target"
+)
 """Seconds of work between two checkpoints of a job."""
 
 COUNT = Bound(1, 2**31 - 1, "", "a whole number that fits 32 bits")
 """Other whole numbers: queue depth, processors of a node, seeds of options that are stored in 32 bits."""
-
-
-def is_whole(text: str) -> bool:
-    """Return whether a text is a whole number of 1 to 18 ASCII digits: ``int`` takes it, and int64 holds it.
-
-    ``str.isdigit`` also holds for "²", which ``int`` refuses, for digits of other scripts, and for thousands of digits.
-    """
-    return len(text) <= 18 and text.isascii() and text.isdecimal()
-
-
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""What counts as a number: no ``nan``, ``inf``, ``1_000``, ``0x10`` or digits of other scripts, as ``float`` takes."""
-
-
-def number_of(text: str) -> float:
-    """Return the number that a text is, spaces around it aside; NaN for anything else. It may be infinite (1e999)."""
-    text = text.strip(" \t")
-    return float(text) if NUMBER.fullmatch(text) else math.nan

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError, one_of
-from wattqueue.model.bounds import number_of
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.plain_numbers import number_of
 from wattqueue.workload.limits import WHOLE, require
 
 _GENERATORS = ("marconi", "fugaku", "lightesp")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.formats.json_text import read_json
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue_grid.openadr.objects import TokenAnswer, parse
 from wattqueue_grid.openadr.section import OpenADRSection, require_encrypted
 

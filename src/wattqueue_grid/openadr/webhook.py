@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from wattqueue.errors import InputError
 from wattqueue.formats.json_text import read_json
 from wattqueue.live.reports.metrics import QuietServer
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue_grid.openadr.client import VtnClient
 from wattqueue_grid.openadr.objects import SubscriptionObject, parse
 from wattqueue_grid.openadr.section import CallbackSection, OpenADRSection

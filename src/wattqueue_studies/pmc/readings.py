@@ -24,8 +24,8 @@ from wattqueue.errors import InputError
 from wattqueue.formats import csv_records
 from wattqueue.formats.perf_stat import RECORD, PerfCount, count_of_line
 from wattqueue.formats.source import line_blocks, opened, shown
-from wattqueue.model.bounds import is_whole, number_of
 from wattqueue.model.jobs import Floats
+from wattqueue.model.plain_numbers import is_whole, number_of
 
 COUNTER_BITS = 48
 """Width of Intel's general-purpose counters (SDM volume 3B, section 20.2.2)."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import opened, shown
-from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue_studies.pmc.events import plain
 from wattqueue_studies.pmc.readings import COUNTER_BITS, CounterTrace, read_counters_csv, read_mpstat, read_perf_stat
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.read import read_workload
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue.policy.oracles import marked_policy, oracles_of
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.rows import find_row

@@ -11,8 +11,8 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue_studies.pmc.events import LEVELS
 
 SAMPLE_S = 0.1

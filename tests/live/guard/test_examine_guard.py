@@ -15,7 +15,7 @@ from tests.live.guard.world import NaiveSlurm
 from tests.live.test_guard import installed, make_config, make_slurm
 from wattqueue.live.doctor import Check
 from wattqueue.live.files.lease import write_beat
-from wattqueue.live.guard import serve
+from wattqueue.live.guard import sockets
 from wattqueue.live.guard.settings import read_settings
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.examine_guard import examine_guard
@@ -83,7 +83,7 @@ def test_no_guard_and_an_account_that_it_does_not_serve(
     site: tuple[Path, Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, served = site
-    monkeypatch.setattr(serve, "peer_uid", lambda _: 4_242)
+    monkeypatch.setattr(sockets, "peer_uid", lambda _: 4_242)
     (check,) = examined(file)["guard"]
     assert check.state == "no"
     assert "it serves root" in check.cost

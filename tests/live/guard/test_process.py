@@ -26,8 +26,9 @@ from wattqueue.live.files.status import read_beat
 from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardedRunDir, GuardWriter, to_json
 from wattqueue.live.guard.messages import KINDS, from_json
 from wattqueue.live.guard.place import PlannerPlace
-from wattqueue.live.guard.serve import CONNECTIONS, WriteGuard, listen, serve
+from wattqueue.live.guard.serve import WriteGuard
 from wattqueue.live.guard.settings import read_settings
+from wattqueue.live.guard.sockets import CONNECTIONS, listen, serve
 from wattqueue.live.guard.wire import Packet, WireError, receive, send
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import SlurmError

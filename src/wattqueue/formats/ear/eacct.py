@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats.source import opened
 from wattqueue.formats.unusable import known
-from wattqueue.model.bounds import FREQUENCY_HZ, number_of
+from wattqueue.model.bounds import FREQUENCY_HZ
 from wattqueue.model.ear import Signatures
+from wattqueue.model.plain_numbers import number_of
 
 COLUMNS = {
     "job_id": ("JOBID", "JOB_ID", "JOB-ID", "ID"),

@@ -31,8 +31,9 @@ from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import opened, shown
 from wattqueue.model.app_profiles import AppProfiles, ear_profiles
-from wattqueue.model.bounds import FREQUENCY_HZ, number_of
+from wattqueue.model.bounds import FREQUENCY_HZ
 from wattqueue.model.ear import COEFFICIENT_NAMES, Coefficients, Signatures
+from wattqueue.model.plain_numbers import number_of
 
 RECORD = np.dtype(
     {

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.fields import FIELDS, FIGURES, SACCT_LINE, WANTED, Header, parse_header
 from wattqueue.formats.source import line_blocks
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 if TYPE_CHECKING:
     import polars as pl

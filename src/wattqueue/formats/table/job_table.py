@@ -32,8 +32,9 @@ from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.table import profile_column
 from wattqueue.model import bounds, consent
-from wattqueue.model.bounds import ALLOWED, DURATION_S, TIME_S, UNIT_W, UNITS, is_whole
+from wattqueue.model.bounds import ALLOWED, DURATION_S, TIME_S, UNIT_W, UNITS
 from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.version import SCHEMA_VERSION
 

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.bounds import DURATION_S, UNIT_W, number_of
+from wattqueue.model.bounds import DURATION_S, UNIT_W
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.plain_numbers import number_of
 from wattqueue.model.profiles import PERIOD_S, PowerProfiles
 
 if TYPE_CHECKING:

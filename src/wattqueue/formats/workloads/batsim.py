@@ -35,8 +35,9 @@ from wattqueue.formats.source import shown
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.formats.workload_format import NOT, SURE, ReadOptions, WorkloadFile, WorkloadFormat
-from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS, is_whole
+from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS
 from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.plain_numbers import is_whole
 
 # Types of profiles, compared in small letters: Batsim 1 to 4 write ``delay``, Batsim 5 writes ``DelayProfile``.
 DELAYS = ("delay", "delayprofile")

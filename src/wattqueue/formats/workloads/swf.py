@@ -36,8 +36,9 @@ from wattqueue.formats.source import line_blocks, shown
 from wattqueue.formats.unusable import Unusable, known, size_and_time_rules
 from wattqueue.formats.workload import Workload
 from wattqueue.formats.workload_format import LIKELY, NOT, ReadOptions, WorkloadFile, WorkloadFormat
-from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS, is_whole
+from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS
 from wattqueue.model.jobs import Floats, Jobs, Labels
+from wattqueue.model.plain_numbers import is_whole
 
 FIELDS = (
     "job_id",

@@ -32,7 +32,7 @@ from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.files.lease import AHEAD_S, BEAT, Lease, is_young, read_stamp, write_beat
 from wattqueue.live.files.withheld import store
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 STATUS, LOCK, HEAD, COMPILING = "status.json", "lock", "audit.head", "compiling"
 COMPILING_S = 30.0

@@ -12,8 +12,9 @@ from typing import Any
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.guard.accounting import MOST_S, BriefAccounting
 from wattqueue.live.guard.audit import AuditFile
-from wattqueue.live.guard.serve import WriteGuard, run
+from wattqueue.live.guard.serve import WriteGuard
 from wattqueue.live.guard.settings import GuardSettings, read_settings
+from wattqueue.live.guard.sockets import run
 from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReconfigurePool, ReservationPool, SlurmWriter
 
@@ -53,7 +54,7 @@ def main() -> int:
     try:
         guard = guard_of(read_settings(arguments.config))
         guard.journal.note("start", f"cap {guard.settings.cap}")
-        run(guard, _say)
+        run(guard, guard.settings.socket, _say)
     except WattQueueError as error:
         _say(str(error))
         return 1

@@ -16,12 +16,9 @@ What only lowers is never refused.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import (
@@ -44,9 +41,8 @@ from wattqueue.live.cluster import (
     user_holds,
 )
 from wattqueue.live.consent_tags import parse_tag
-from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.guard.limits import LeastLimits
-from wattqueue.live.guard.settings import GuardSettings, watts_of
+from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.watts.bound import HeldWatts, WattBound, limit_w, open_w
 
 LOW = "it would start on fewer watts than its nodes can draw (`accepted` of guard.toml)"
@@ -58,57 +54,6 @@ STARTS_ACCEPTED = frozenset({"estimates", "frequencies"})
 RUNS_ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
 OF_A_JOB = (ChangeJob, ContinueJob, ReleaseJob, RequeueJob, StopJob)
 """Writes that are checked against a job; a hold or a priority of any job raises nothing."""
-
-
-@dataclass
-class OwnCap:
-    """The cap as the guard reads it: a figure, or a CSV of time_s,cap_w that is read again when it changes.
-
-    A file that cannot be read leaves the last cap in force; where there was none, the cap is 0.
-    """
-
-    text: str
-    problem: str = ""
-    _steps: list[tuple[float, float]] = field(default_factory=list)
-    _stamp: Stamp = ()
-
-    def in_force_w(self, now_s: float) -> float:
-        """Return the cap at a time (seconds since the epoch); inf for none."""
-        if self.text == "none":
-            return math.inf
-        try:
-            if not self.text.startswith("/"):
-                return watts_of(self.text, "cap")
-            self._read_again()
-        except (InputError, OSError, ValueError, LookupError, TypeError, csv.Error) as error:
-            self.problem = f"cap: {error}"
-        earlier = [watts for time_s, watts in self._steps if time_s <= now_s] or [w for _, w in self._steps[:1]]
-        return earlier[-1] if earlier else 0.0
-
-    def _read_again(self) -> None:
-        """Read the file where it changed. Raises: OSError, ValueError, LookupError, TypeError or csv.Error."""
-        path = Path(self.text)
-        stamp = stamp_of(path)
-        if stamp and stamp == self._stamp:
-            return
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(line for line in file if line.strip() and not line.startswith("#")))
-        steps = [(float(row["time_s"]), _watts(row["cap_w"])) for row in rows]
-        times = [time_s for time_s, _ in steps]
-        rising = all(a < b for a, b in pairwise(times))
-        if not steps or not all(map(math.isfinite, times)) or not rising:
-            raise ValueError(f"{self.text} is no series of time_s,cap_w")
-        self._steps, self._stamp, self.problem = steps, stamp, ""
-
-
-def _watts(text: str | None) -> float:
-    """Return the watts of a row; inf where it lifts the cap. Raises: ValueError."""
-    words = {"none": math.inf, "inf": math.inf}
-    watts = words.get((text or "").strip().lower())
-    watts = float(text or "") if watts is None else watts
-    if math.isnan(watts) or watts < 0:
-        raise ValueError(f"{text!r} is no cap")
-    return watts
 
 
 def _is_tagged(comment: str) -> bool:

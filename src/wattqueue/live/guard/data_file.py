@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from wattqueue.live.guard.settings import GuardSettings
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 MOST_TOLD = 10
 """Lines that are named in an answer at most."""

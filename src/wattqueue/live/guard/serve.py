@@ -30,30 +30,27 @@ import contextlib
 import json
 import math
 import os
-import selectors
-import signal
 import socket
-import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import InputError, OutputError
+from wattqueue.errors import OutputError
 from wattqueue.live.apply import LEFT_OUT, Applier, WriteResult
 from wattqueue.live.cluster import POOL as POOL_NAME
 from wattqueue.live.cluster import ClusterError, Details, Job, JobKey, ReleaseJob, SetPool, Snapshot, Write
 from wattqueue.live.files.lease import BEAT, Lease, write_beat
 from wattqueue.live.files.withheld import store, stored_figure, suspended_w
 from wattqueue.live.guard.audit import AuditFile
-from wattqueue.live.guard.checks import GuardBound, OwnCap, Seen
+from wattqueue.live.guard.checks import GuardBound, Seen
 from wattqueue.live.guard.data_file import safe_lines
 from wattqueue.live.guard.limits import LeastLimits
 from wattqueue.live.guard.messages import from_json
+from wattqueue.live.guard.own_cap import OwnCap
 from wattqueue.live.guard.place import PlannerPlace
 from wattqueue.live.guard.settings import GuardSettings
-from wattqueue.live.guard.wire import REQUEST_BYTES, Packet, WireError, receive, send
+from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.commands import Slurm, read
 from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL, counted_pool, parse_jobs, parse_pool, parse_stated
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, keep_lines, staff_in, staff_of
@@ -69,10 +66,6 @@ SOON_S = 0.01
 """Silence after which the planner is taken to decide, and the guard prepares its checks."""
 SILENT_S = 15.0
 """Silence of a planner after which another one may take its place, at most: as long as a standby waits by default."""
-CONNECTIONS = 8
-"""Connections at once."""
-FRAME_S = 30.0
-"""Longest time that a frame may take: a planner that stops within one must not keep the next one away."""
 READERS = frozenset({"squeue", "sinfo", "sacct", "sshare", "sprio"})
 """Commands that only read, whatever their arguments. sdiag is none: it can set counters back."""
 SHOWS = frozenset({"scontrol", "sacctmgr"})
@@ -114,6 +107,8 @@ class WriteGuard:
         self.cap = OwnCap(self.settings.cap)
         self.lease, self.limits = Lease(self.settings.run_dir, "guard"), LeastLimits()
         self.applier = Applier(self.writer, self.journal, self.boundary)
+        self.allowed: Collection[int | None] = {0, os.getuid(), self.settings.planner_uid()}  # root asks how it is
+        self.place = PlannerPlace(min(SILENT_S, self.settings.away_s / 4.0))
         self._beat_s = self._kept_s = self._written_s = -1e18
         self._taken = False
 
@@ -307,93 +302,23 @@ class WriteGuard:
         shown_w = cap_w if math.isfinite(cap_w) else None
         return {"cap_w": shown_w, "problem": self.cap.problem, **self.settings.told()}
 
+    def answer_to(self, asker: socket.socket, request: Packet) -> Packet:
+        """Return the answer to a request of a connection; one of them has the place of the planner."""
+        what = request.header.get("do")
+        refused = self.place.refusal(asker, what)
+        answer = Packet({"error": refused}) if refused else self.answer(request)
+        if what == "status":
+            answer.header["silent_s"] = None if self.place.holder is None else self.place.silent_s
+        return answer
+
+    def due(self, *, quiet: bool) -> float:
+        """Look after the cap, use a pause, and say how long to wait for a request. Raises: LeaseLostError."""
+        self.keep_cap()
+        if quiet and self.outdated:
+            self.prepare()
+        return SOON_S if self.outdated else 0.5
+
     def end(self) -> None:
         """Give the right to write up."""
         self._away()
         self.lease.drop()
-
-
-_PEER = struct.Struct("3i")
-
-
-def peer_uid(channel: socket.socket) -> int:
-    """Return the user id of the process at the other end."""
-    found: tuple[int, int, int] = _PEER.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return found[1]
-
-
-def listen(path: Path) -> socket.socket:
-    """Return a socket that listens at a path; what a guard that was killed left there is removed.
-
-    Raises: InputError where nothing can listen there, as in a folder that does not exist.
-    """
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(0o666)  # who may speak is decided by the account at the other end
-        listener.listen(4)
-    except OSError as error:  # one of a long path has no number
-        listener.close()
-        raise InputError(f"nothing can listen here: {error.strerror or error}", where=path) from error
-    return listener
-
-
-def serve(guard: WriteGuard, listener: socket.socket, say: Callable[[str], None], stopped: Callable[[], bool]) -> None:
-    """Serve whoever may connect until ``stopped``; one of them has the place of the planner.
-
-    Raises: LeaseLostError where another process took the right to write over.
-    """
-    allowed = {0, os.getuid(), guard.settings.planner_uid()}
-    place = PlannerPlace(min(SILENT_S, guard.settings.away_s / 4.0))
-    with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as last:
-        waiting.register(listener, selectors.EVENT_READ)
-        last.callback(lambda: [key.data.close() for key in [*waiting.get_map().values()] if key.data is not None])
-        while not stopped():
-            guard.keep_cap()
-            ready = waiting.select(timeout=SOON_S if guard.outdated else 0.5)
-            if not ready and guard.outdated:
-                guard.prepare()
-            for key, _ in ready:
-                if key.data is None:
-                    channel, _ = listener.accept()
-                    if peer_uid(channel) in allowed and len(waiting.get_map()) <= CONNECTIONS:
-                        channel.settimeout(FRAME_S)
-                        waiting.register(channel, selectors.EVENT_READ, channel)
-                        continue
-                    say(f"user {peer_uid(channel)} may not connect, or too many do")
-                    channel.close()
-                elif error := _answer(guard, place, key.data):
-                    say(f"planner: {error}")
-                    waiting.unregister(key.data)
-                    place.leave(key.data)
-                    key.data.close()
-
-
-def _answer(guard: WriteGuard, place: PlannerPlace, channel: socket.socket) -> str:
-    """Answer one request; return why the connection has ended, empty where it goes on."""
-    try:
-        request = receive(channel, REQUEST_BYTES)
-        what = request.header.get("do")
-        refused = place.refusal(channel, what)
-        answer = Packet({"error": refused}) if refused else guard.answer(request)
-        if what == "status":
-            answer.header["silent_s"] = None if place.holder is None else place.silent_s
-        send(channel, answer)
-    except WireError as error:
-        return error.what
-    return ""
-
-
-def run(guard: WriteGuard, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    ends: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda n, _: ends.append(n))
-    with listen(guard.settings.socket) as listener:
-        say(f"listening at {guard.settings.socket}")
-        try:
-            serve(guard, listener, say, lambda: bool(ends))
-        finally:
-            guard.end()
-            guard.settings.socket.unlink(missing_ok=True)

@@ -20,7 +20,6 @@ An example::
 from __future__ import annotations
 
 import pwd
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -29,14 +28,13 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.live.consent_tags import SiteDefaults
+from wattqueue.live.guard.own_cap import QUANTITY, UNITS_W, quantity_of, watts_of
 from wattqueue.live.watts.bound import NO_OVERSHOOT, AcceptedOvershoot
 
 ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
 """What a site may have the guard accept: that jobs start with what the planner predicts, that they start on less at a
 lower frequency, that licences of running jobs follow limits of their nodes, or what is measured. None by default."""
 LAST_RESORT = frozenset({"stop", "requeue", "frequency"})
-_QUANTITY = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(W|kW|MW|GW|%)")
-_UNITS = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
 
 
 @dataclass(frozen=True)
@@ -95,20 +93,8 @@ class GuardSettings:
 
 def overshoot_of(text: str, name: str) -> AcceptedOvershoot:
     """Return watts, or a share, of a text like ``400kW`` or ``2%``. Raises: InputError."""
-    found = _QUANTITY.fullmatch(text.strip())
-    if found is None:
-        raise InputError(f"{text!r} is no number of watts", where=name, hint="write 500W, 2kW or 5%")
-    if found[2] == "%":
-        return AcceptedOvershoot(share=float(found[1]) / 100.0)
-    return AcceptedOvershoot(float(found[1]) * _UNITS[found[2]])
-
-
-def watts_of(text: str, name: str) -> float:
-    """Return the watts of a text like ``400kW``. Raises: InputError, for a share, too: the guard knows no machine."""
-    found = overshoot_of(text, name)
-    if found.share:
-        raise InputError(f"{text!r} is a share", where=name, hint="write watts: 400kW")
-    return found.watts
+    number, unit = quantity_of(text, name)
+    return AcceptedOvershoot(share=number / 100.0) if unit == "%" else AcceptedOvershoot(number * UNITS_W[unit])
 
 
 def read_settings(path: Path) -> GuardSettings:
@@ -161,7 +147,7 @@ class _Reader:
     def _cap(self) -> str:
         """Return the cap; that of a file as a whole path."""
         text: str = self.take("cap", str)
-        if _QUANTITY.fullmatch(text.strip()):
+        if QUANTITY.fullmatch(text.strip()):
             watts_of(text, "cap")
             return text
         return text if text == "none" else str(self._path(text))

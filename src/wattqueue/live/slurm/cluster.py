@@ -13,7 +13,7 @@ from wattqueue.live.cluster import Finding, Snapshot, Write
 from wattqueue.live.slurm.commands import JOB, Slurm
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReservationPool, SlurmWriter, SnapshotWriter
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 
 @dataclass

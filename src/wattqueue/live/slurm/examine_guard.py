@@ -13,8 +13,9 @@ from wattqueue.live.doctor import NO, PART, YES, Check
 from wattqueue.live.features.agent_controls import load_live_policy
 from wattqueue.live.guard.audit_check import check_audit
 from wattqueue.live.guard.client import GuardConnection
+from wattqueue.live.guard.own_cap import watts_of
 from wattqueue.live.guard.required import lacking
-from wattqueue.live.guard.settings import GuardSettings, parse_settings, read_settings, watts_of
+from wattqueue.live.guard.settings import GuardSettings, parse_settings, read_settings
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.guard import Guard, guard_file_text

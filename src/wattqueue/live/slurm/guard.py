@@ -56,8 +56,8 @@ from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, findings, un
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, staff_in, staff_of
 from wattqueue.live.units import GUARD_FILE, guard_text
 from wattqueue.live.world import Layout
-from wattqueue.model.bounds import is_whole
 from wattqueue.model.machine import Machine
+from wattqueue.model.plain_numbers import is_whole
 
 CONFIG = ("scontrol", "show", "config")
 READ_OF_CONF = ("SelectTypeParameters", "DefMemPerCPU", "SLURM_VERSION")

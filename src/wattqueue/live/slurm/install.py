@@ -41,7 +41,7 @@ from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Finding
 from wattqueue.live.slurm.submit_data import SubmitData, body_of, write_data
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 LUA = "job_submit.lua"
 SITE_LUA = "job_submit.site.lua"

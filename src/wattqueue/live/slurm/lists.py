@@ -15,7 +15,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import Details, HeldBy, Job, JobKey, Pool, State
 from wattqueue.live.slurm.commands import LICENCE, SlurmError
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 COLUMNS = (
     "JobArrayID", "JobID", "SubmitTime", "State", "Reason", "Partition", "NumNodes", "NumCPUs", "TimeLimit",

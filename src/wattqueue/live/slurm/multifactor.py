@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from wattqueue.live.slurm.associations import Associations
 from wattqueue.live.slurm.job_facts import parse_tres
-from wattqueue.model.bounds import is_whole, number_of
+from wattqueue.model.plain_numbers import is_whole, number_of
 
 TIER = 2.0**33
 """Weight of a partition's tier: above every priority (32 bits), and exact in a float beside one."""

@@ -41,7 +41,7 @@ from wattqueue.live.slurm.lists import (
 from wattqueue.live.slurm.site import SiteReader
 from wattqueue.live.slurm.site_sources import SiteSources
 from wattqueue.live.slurm.sizing import Needs, Shape, needs_of, parse_gres, with_size
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 NODE_FIELDS = "%N|%T|%R|%c|%m|%X|%Y|%G"
 NODES = ("sinfo", "-h", "-a", "-e", "-o", NODE_FIELDS)

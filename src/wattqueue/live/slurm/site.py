@@ -18,7 +18,7 @@ from wattqueue.live.slurm.multifactor import Factors, JobFactors, PartitionFacto
 from wattqueue.live.slurm.site_sources import AGES_S, SiteSources
 from wattqueue.live.slurm.sizing import Needs, Shape
 from wattqueue.live.slurm.suitable import SOFT, Groups, able_nodes, closed_nodes, group_nodes
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 PRIORITIES_S = 30.0
 """Age from which priorities are computed again: Slurm itself does so every ``PriorityCalcPeriod`` (5 min)."""

@@ -32,7 +32,7 @@ from wattqueue.live.cluster import (
 from wattqueue.live.slurm.commands import JOB, LICENCE, Slurm, SlurmError, must
 from wattqueue.live.slurm.lists import SUBMITTED
 from wattqueue.live.slurm.writes import DRAIN_REASON, commands_of, shape
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 
 @dataclass

@@ -35,7 +35,7 @@ from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.apply import TOGETHER
 from wattqueue.live.cluster import Write
 from wattqueue.live.state.database import AUDIT, AUDIT_BEGIN, open_state
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue.store.failures import cause
 
 START = "0" * 64

@@ -25,7 +25,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wattqueue.live.files.lease import LeaseLostError, is_young
 from wattqueue.live.state.database import HOLDER, METADATA
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue.store.failures import cause
 
 NAME = "controller"

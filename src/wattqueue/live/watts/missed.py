@@ -25,7 +25,7 @@ from wattqueue.errors import OutputError
 from wattqueue.live.cluster import POOL, Cluster, Pool, SetPool, Snapshot, Write
 from wattqueue.live.files.lease import read_stamp
 from wattqueue.live.files.withheld import WITHHELD, store, suspended_w
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 
 SECOND_READING_S = 3.0
 """Time between the two readings: a job that has ended is completing for about as long."""

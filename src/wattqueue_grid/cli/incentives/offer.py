@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from wattqueue.formats.times import duration_s
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.plain_numbers import is_whole
 from wattqueue.verbs import Printed, out_field, verb_of
 from wattqueue_grid.incentives.options import OfferOptions
 
