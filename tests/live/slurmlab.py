@@ -136,7 +136,7 @@ class SlurmLab:
     lua: str | None = None
     task_prolog: Path | None = None
     extra: Sequence[str] = ()
-    scheduler: str = "sched_interval=1,bf_interval=1,bf_licenses,bf_window=1440"
+    scheduler: str = "sched_interval=1,bf_interval=1,bf_licenses,bf_one_resv_per_job,bf_window=1440"
     env: dict[str, str] = field(default_factory=dict)
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     node_w: dict[str, float] = field(default_factory=dict)

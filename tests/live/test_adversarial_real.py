@@ -189,6 +189,21 @@ def test_components_that_a_restart_orphaned_block_nobody(arena: Site) -> None:
         arena.stop()
 
 
+def test_a_component_of_two_partitions_is_planned_once(arena: Site) -> None:
+    """400 W planned in each of two partitions, and 200 W beside them, would exceed the pool: none would ever start."""
+    arena.start(arena.root / "live/live.toml")
+    arena.wait_up()
+    try:
+        options = ["-N2", "-t3", "-p", "debug,p2", ":", "-N1", "-t3", "-p", "p1"]
+        job = arena.lab.submit(*options, seconds=300)
+        arena.lab.wait_states([f"{job}+0", f"{job}+1"], ["RUNNING"])
+        assert arena.used_w()[0] == 600
+        arena.lab.run(["scancel", job])
+        arena.wait_used(0)
+    finally:
+        arena.stop()
+
+
 def keep(site: Site) -> None:
     """Copy the logs and the audit database to a folder that outlives the lab, and say where."""
     kept = Path(tempfile.mkdtemp(prefix="wattqueue-kept-"))

@@ -250,7 +250,11 @@ def test_shared_nodes_and_a_backfill_without_licences_are_found(tmp_path: Path) 
     assert any("bf_licenses" in text for text in found)
     set_config(slurm, "SelectType", "select/linear")
     set_config(slurm, "SchedulerParameters", "bf_interval=1,bf_licenses")
-    assert not any("shares nodes" in one.what or "bf_licenses" in one.what for one in guard.check(slurm))
+    found = [one.what for one in guard.check(slurm)]
+    assert not any("shares nodes" in text or "bf_licenses" in text for text in found)
+    assert any("bf_one_resv_per_job" in text for text in found)
+    set_config(slurm, "SchedulerParameters", "bf_interval=1,bf_licenses,bf_one_resv_per_job")
+    assert not any("SchedulerParameters" in one.what for one in guard.check(slurm))
 
 
 def test_the_option_by_which_jobs_take_over_nodes_is_named(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def guarded(slurm_release: str) -> Iterator[SlurmLab]:
     folder = Path(os.path.realpath(f"/tmp/wattqueue-guard-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
     lua = with_data(settings(folder / "run/beat"))
-    more = {"scheduler": "sched_interval=1,bf_interval=1,bf_licenses,bf_window=1440,permit_job_expansion"}
+    more = {"scheduler": f"{SlurmLab.scheduler},permit_job_expansion"}
     lab = lab_of(slurm_release, folder, lua, 1000, nodes=4, gpus=4, overlap=True, memory=True, **more)
     try:
         yield lab.up()

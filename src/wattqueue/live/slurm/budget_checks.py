@@ -1,4 +1,4 @@
-"""Find what makes the power budget inexact or slow: shared nodes, a backfill without licences, growing jobs, releases.
+"""Find what makes the power budget inexact or slow: shared nodes, what backfill lacks, growing jobs, releases.
 
 The first two do not void the cap. A job counts whole nodes, so jobs that share a node count it several times, and the
 budget is used less than it could be (11 jobs of one CPU on two nodes were seen to hold 1,650 W). Releases of Slurm
@@ -15,6 +15,8 @@ from wattqueue.live.slurm.commands import Slurm, SlurmError
 
 EXPANSION = "permit_job_expansion"
 """The option that lets running jobs grow by the nodes of others."""
+ONE_PLAN = "bf_one_resv_per_job"
+"""The option by which backfill plans a job of several partitions once."""
 PARTITIONS = ("scontrol", "-o", "show", "partition")
 
 
@@ -36,6 +38,12 @@ def find_inexact(slurm: Slurm, values: Mapping[str, str], managed: Collection[st
         yield Finding(text, fatal=False)
     if "bf_licenses" not in parameters:
         text = "SchedulerParameters lacks bf_licenses: while the controller is away, jobs that need many watts starve"
+        yield Finding(text, fatal=False)
+    elif ONE_PLAN not in parameters:
+        text = (
+            f"SchedulerParameters lacks {ONE_PLAN}: backfill sets the watts of a waiting job aside once for each of "
+            "its partitions; a job of several components may never start by that, nor what waits behind it"
+        )
         yield Finding(text, fatal=False)
 
 

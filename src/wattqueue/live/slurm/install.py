@@ -269,7 +269,7 @@ def _text_of(path: Path) -> str:
 def slurm_conf_lines(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
     """Return the lines that slurm.conf needs for all this."""
     lines = ["JobSubmitPlugins=lua", f"Licenses=watts:{settings.whole_pool_w}"]
-    lines.append("SchedulerParameters=bf_licenses   # added to what stands there")
+    lines.append("SchedulerParameters=bf_licenses,bf_one_resv_per_job   # added to what stands there")
     if frequencies is not None:
         lines.append(f"TaskProlog={folder / PROLOG}")
     return lines
