@@ -228,7 +228,11 @@ TWINS: dict[str, dict[str, str]] = {
     # Caps of sockets, in exact fractions.
     # The Python form of a control is the twin of its compiled step (tests/sim/test_control_step.py).
     "control_step.InPython.act": {
-        "control_step": "step_if_due take_step set_all set_changed note_begins mark_sockets",
+        "control_step": "step_if_due step_is_due asks_consent take_step choose_if_due begin_step end_step choose_caps "
+        "keep_promises net_of_promise mark_held set_all set_changed list_changed_caps take_back note_begins "
+        "mark_sockets",
+        "loop": "step_alone",
+        "redistribution": "reset_caps caps_between",
     },
     "control_step.domain_watts": {"domain_power": "read_domains"},
     "redistribution.water_level": {"redistribution": "water_level"},
@@ -237,7 +241,8 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "redistribution.lower_all": {"redistribution": "lower_all"},
     "redistribution.reset_begun": {"redistribution": "reset_begun"},
-    "redistribution.whole": {"redistribution": "sum_uw"},
+    "redistribution.whole": {"redistribution": "cap_uw sum_uw"},
+    "redistribution.keep_promises": {"redistribution": "begin_raises keep_promise end_raises"},
     # Watts of one run at one instant, against a merge of all steps.
     "profile_power.run_uw": {"profile_power": "sample_uw place_of samples_at run_energies"},
     "profile_power.profile_series": {

@@ -12,6 +12,7 @@ from tests.reference import redistribution as twin
 from wattqueue.kernels.codes import MICRO
 from wattqueue.kernels.redistribution import lower_all, new_sockets, reset_begun, step_caps, water_level
 from wattqueue.parts.contracts import Floats
+from wattqueue.parts.controls.rapl_lending import keep_promises
 from wattqueue.parts.controls.rapl_redistribution import lower_to_budget, redistribute, reset_at_start
 
 WANTS = st.lists(st.integers(0, 10**11) | st.integers(0, 5), max_size=20)
@@ -99,6 +100,22 @@ def test_a_step_is_its_three_parts_in_order(
             want, np.flatnonzero(begins), even, minimum_w=least, maximum_w=most, spare_w=spare(want, budget_uw)
         )
     np.testing.assert_allclose(step.cap_w, want, rtol=0, atol=1e-5 * len(cap))
+
+
+@given(
+    caps=st.lists(st.tuples(st.floats(10, 100), st.floats(10, 100), st.booleans()), min_size=1, max_size=10),
+    data=st.data(),
+)
+def test_raises_that_a_promise_forbids_become_equal_shares(
+    caps: list[tuple[float, float, bool]], data: st.DataObject
+) -> None:
+    cap, before, begins = (np.array(column) for column in zip(*caps, strict=True))
+    flags = st.lists(st.booleans(), min_size=len(caps), max_size=len(caps))
+    promises = data.draw(st.lists(st.tuples(flags, st.integers(0, 10**9)), min_size=1, max_size=3))
+    held, limit_uw = np.array([busy for busy, _ in promises]), np.array([most for _, most in promises])
+    found = keep_promises(cap, before, held, limit_uw, np.flatnonzero(begins))
+    want = [float(w) for w in twin.keep_promises(cap.tolist(), before.tolist(), begins.tolist(), promises)]
+    np.testing.assert_allclose(found, want, rtol=0, atol=3e-6 * (len(caps) + 1))
 
 
 def spare(caps: Floats, budget_uw: int) -> float:

@@ -27,13 +27,13 @@ def test_no_raise_uses_promised_watts(caps: list[tuple[float, float]], data: st.
     asked, before = (np.array(column) for column in zip(*caps, strict=True))
     flags = st.lists(st.booleans(), min_size=len(caps), max_size=len(caps))
     held = np.array([data.draw(flags) for _ in range(count)])
-    limit = np.array([data.draw(st.floats(0, 1000)) for _ in range(count)])
+    limit = np.array([data.draw(st.integers(0, 10**9)) for _ in range(count)])
     new = keep_promises(asked, before, held, limit)
     least = np.minimum(asked, before)
     assert (new <= asked + EPSILON_W).all()
     assert (new >= least - EPSILON_W).all()
     for busy, most in zip(held, limit, strict=True):
-        assert new[busy].sum() <= max(most, least[busy].sum()) + EPSILON_W
+        assert new[busy].sum() <= max(most / 1e6, least[busy].sum()) + EPSILON_W
     free = ~held.any(axis=0)
     np.testing.assert_array_equal(new[free], asked[free])
 
@@ -71,7 +71,7 @@ class Watched(RaplLending):
         for busy, limit in zip(held, most, strict=True):
             begun = np.isin(np.arange(SOCKETS), begins)
             kept = np.where(begun, cap_w, np.minimum(cap_w, before_w))
-            self.touched += int(new[busy].sum() > max(float(limit), float(kept[busy].sum())) + EPSILON_W)
+            self.touched += int(new[busy].sum() > max(limit / 1e6, float(kept[busy].sum())) + EPSILON_W)
             self.checked += 1
         return new
 

@@ -89,6 +89,29 @@ def reset_begun(cap: Sequence[float], begins: Sequence[bool], even_w: float, spa
     return [n + Fraction(min(w, level), MICRO) for n, w in zip(new, wants, strict=True)]
 
 
+def keep_promises(
+    cap: Sequence[float],
+    before: Sequence[float],
+    begins: Sequence[bool],
+    promises: Sequence[tuple[Sequence[bool], int]],
+) -> list[Fraction]:
+    """Caps of which no raise takes what is promised: for each promise the sockets held beyond it, and their limit."""
+    least = [min(c, b) for c, b in zip(cap, before, strict=True)]
+    asked = [math.floor((Fraction(c) - Fraction(low)) * MICRO) for c, low in zip(cap, least, strict=True)]
+    given = list(asked)
+    for held, limit_uw in promises:
+        rising = [i for i, busy in enumerate(held) if busy and not begins[i]]
+        fixed = sum(whole(cap[i]) for i, busy in enumerate(held) if busy and begins[i])
+        room = limit_uw - fixed - sum(whole(least[i]) for i in rising)
+        level = water_level([given[i] for i in rising], max(0, room))
+        for i in rising:
+            given[i] = min(given[i], level)
+    return [
+        Fraction(c) if g == a else Fraction(low) + Fraction(g, MICRO)
+        for c, low, g, a in zip(cap, least, given, asked, strict=True)
+    ]
+
+
 def whole(watts: float) -> int:
     """Microwatts of a cap, rounded up; one that stands a thousandth of one above whole ones in float64 has these."""
     return math.ceil(Fraction(watts) * MICRO - ROUNDING)

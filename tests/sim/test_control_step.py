@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.control_step import InPython, domain_watts
+from tests.sim.test_against_twin import targeted_world
 from tests.sim.workloads import World, random_world
 from wattqueue.kernels import codes
 from wattqueue.kernels.domain_power import read_domains
@@ -17,6 +18,7 @@ from wattqueue.model.power_sensor import Covers, PowerSensor
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.parts.controls.idle_off import IdleOff
+from wattqueue.parts.controls.rapl_lending import RaplLending
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.parts.ledger.measured import Measured
 from wattqueue.parts.run_contracts import Control
@@ -48,10 +50,19 @@ def with_profiles(world: World, rng: np.random.Generator) -> World:
     return replace(world, jobs=replace(world.jobs, profiles=profiles), phases_s=float(rng.integers(2, 9)))
 
 
-def run_form(world: World, seed: int, *, compiled: bool) -> tuple[Run, Simulation]:
+class ResetAtStart(RaplLending):
+    """What lending does at starts and signals, without its regard for promises."""
+
+    lends = False
+
+
+KINDS = (RaplRedistribution, RaplLending, ResetAtStart)
+
+
+def run_form(world: World, seed: int, kind: type[RaplRedistribution], *, compiled: bool) -> tuple[Run, Simulation]:
     """Run with the control in one of its forms, alone or beside one in Python."""
     rng = np.random.default_rng((seed, 1))
-    control = RaplRedistribution(
+    control = kind(
         minimum_w=float(rng.uniform(1, 20)),
         maximum_w=float(rng.choice([200.0, np.inf])),
         reset=bool(rng.integers(2)),
@@ -67,9 +78,9 @@ def run_form(world: World, seed: int, *, compiled: bool) -> tuple[Run, Simulatio
 
 
 @pytest.mark.compiled  # hundreds of steps a world
-@given(SEEDS)
-def test_both_forms_have_equal_outcomes(seed: int) -> None:
-    expect_equal_forms(seed)
+@given(SEEDS, st.sampled_from(KINDS), st.booleans())
+def test_both_forms_have_equal_outcomes(seed: int, kind: type[RaplRedistribution], targets: bool) -> None:
+    expect_equal_forms(seed, kind, targets=targets)
 
 
 @pytest.mark.compiled  # a thousand steps
@@ -78,20 +89,38 @@ def test_steps_of_limits_do_not_keep_a_run_alive() -> None:
     expect_equal_forms(87678)
 
 
-@pytest.mark.parametrize("seed", [1, 10])
-def test_both_forms_have_equal_outcomes_in_two_worlds(seed: int) -> None:
-    expect_equal_forms(seed)
+@pytest.mark.parametrize(
+    ("seed", "kind", "targets"),
+    [
+        (1, RaplRedistribution, False),
+        (10, RaplRedistribution, False),
+        (46, RaplLending, False),  # here a raise is cut for a promise
+        (10, RaplLending, True),
+    ],
+)
+def test_both_forms_have_equal_outcomes_in_some_worlds(
+    seed: int, kind: type[RaplRedistribution], targets: bool
+) -> None:
+    expect_equal_forms(seed, kind, targets=targets)
 
 
-def expect_equal_forms(seed: int) -> None:
+def limited_world(seed: int, *, targets: bool) -> World:
+    """A world with sensors whose cap, and targets, leave room for the least caps; with profiles now and then."""
     rng = np.random.default_rng((seed, 2))
-    world = random_world(seed, failures=seed % 2 == 0)
+    world = targeted_world(seed) if targets else random_world(seed, failures=seed % 2 == 0)
     least = 20.0 * world.machine.domains + 1.0
+    if world.targets is not None:
+        world = replace(world, targets=replace(world.targets, limit=np.maximum(world.targets.limit, least)))
     world = with_sensor(replace(world, cap=Cap(world.cap.time_s, np.maximum(world.cap.cap_w, least))), rng)
-    if rng.integers(2):
-        world = with_profiles(world, rng)
-    python, _ = run_form(world, seed, compiled=False)
-    compiled, simulation = run_form(world, seed, compiled=True)
+    return with_profiles(world, rng) if rng.integers(2) else world
+
+
+def expect_equal_forms(
+    seed: int, kind: type[RaplRedistribution] = RaplRedistribution, *, targets: bool = False
+) -> None:
+    world = limited_world(seed, targets=targets)
+    python, _ = run_form(world, seed, kind, compiled=False)
+    compiled, simulation = run_form(world, seed, kind, compiled=True)
     assert simulation.parts.step.now.at_s < np.inf
     for column in ("state", "start_s", "end_s", "option", "energy_j"):
         np.testing.assert_array_equal(getattr(compiled.schedule, column), getattr(python.schedule, column), column)

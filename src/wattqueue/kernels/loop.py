@@ -35,7 +35,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
-from wattqueue.kernels.control_step import ControlStep, InLoop, take_step
+from wattqueue.kernels.control_step import ControlStep, InLoop, asks_consent, step_is_due, take_step
 from wattqueue.kernels.domains import count_job, least_limit
 from wattqueue.kernels.drains import end_drains
 from wattqueue.kernels.entries import enqueue_job, release_job
@@ -97,7 +97,7 @@ def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
         elif phase == PASS:
             code = decide_pass(view, truth)
         else:
-            code = apply_starts(view, truth, log, parts.meter)
+            code = apply_starts(view, truth, log, parts)
         if code >= 0:
             return code
 
@@ -321,12 +321,20 @@ def control(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     due = truth.loop.control_at_s <= view.now.time_s
     if due or truth.loop.stop_mask & truth.loop.happened:
         return codes.NEED_CONTROL
-    if step.now.at_s <= view.now.time_s:
-        take_step(view, truth, log, step)
-        left = truth.loop.control_steps_left - 1.0
-        moves = step.now.acted != 0 and truth.ends.filled[0] > 0  # a limit moves no queue where no job runs
-        truth.loop.control_steps_left = codes.IDLE_CONTROL_STEPS if moves else left
+    if step_is_due(view, step, as_int64(truth.loop.happened)):
+        if asks_consent(view, step) != 0:
+            return codes.NEED_CONTROL
+        step_alone(view, truth, log, step)
     return -1
+
+
+@kernel
+def step_alone(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> None:
+    """Take the step of a compiled control where no control in Python acts, and count a step without effect."""
+    take_step(view, truth, log, step)
+    left = truth.loop.control_steps_left - 1.0
+    moves = step.now.acted != 0 and truth.ends.filled[0] > 0  # a limit moves no queue where no job runs
+    truth.loop.control_steps_left = codes.IDLE_CONTROL_STEPS if moves else left
 
 
 @inlined
@@ -335,7 +343,6 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
 
     With ``pass_interval_s`` (rule 10) a pass that comes too early is postponed to PASS_AT, an event by itself.
     """
-    loop = truth.loop
     loop = truth.loop
     time_s = view.now.time_s
     earliest = next_pass(view, truth)
@@ -369,7 +376,7 @@ def next_pass(view: KernelView, truth: Truth) -> float:
 
 
 @inlined
-def apply_starts(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
+def apply_starts(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
     """Let the jobs of the buffer of starts run: true watts, end, log; write the power step of this instant.
 
     The true end is rounded to 1 µs only where the speed is not the reference speed, so that times of a trace stay as
@@ -398,12 +405,15 @@ def apply_starts(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> 
     view.now.starts = 0
     if truth.loop.listed > 0:
         apply_speeds(view, truth, log)
-    if started and truth.loop.stop_mask & codes.STOP_ON_START:
+    woken = started and parts.step.now.events & codes.STOP_ON_START != 0
+    if (started and truth.loop.stop_mask & codes.STOP_ON_START) or (woken and asks_consent(view, parts.step) != 0):
         truth.loop.happened = codes.STOP_ON_START
         return codes.NEED_CONTROL
+    if woken:
+        step_alone(view, truth, log, parts.step)
     if view.now.ramp_uw_per_s != 0.0:
         note_rise(view)
-    note_held(view, meter)
+    note_held(view, parts.meter)
     write_power(view, truth, log)
     truth.loop.phase = ADVANCE
     return -1

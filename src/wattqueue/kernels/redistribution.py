@@ -27,7 +27,9 @@ UPPER = 1
 DECREASE = 2
 INCREASE = 3
 RESET = 4  # 1 where a start resets the caps of its sockets
-RATES = 5
+LENDS = 5  # 1 where no raise uses watts that are promised
+BETWEEN = 6  # 1 where a call between two steps only lowers caps to the budget and resets those of starts
+RATES = 7
 
 
 @referenced
@@ -141,14 +143,20 @@ def give_shares(sockets: Sockets, level: int) -> None:
 
 
 @kernel
-def sum_uw(caps_w: Array) -> int:
-    """Return the sum of the caps in microwatts, each rounded up: what is compared with a budget is never too small.
+def cap_uw(cap_w: float) -> int:
+    """Return a cap in microwatts, rounded up: what is compared with a budget is never too small.
 
     Caps that are whole microwatts stand in float64: a thousandth less keeps one that is a little above what it is.
     """
+    return math.ceil(cap_w * codes.MICRO - ROUNDING_UW)
+
+
+@kernel
+def sum_uw(caps_w: Array) -> int:
+    """Return the sum of the caps in microwatts, as ``cap_uw``."""
     total = as_int64(0)
     for i in range(len(caps_w)):
-        total += math.ceil(caps_w[i] * codes.MICRO - ROUNDING_UW)
+        total += cap_uw(caps_w[i])
     return total
 
 
@@ -167,7 +175,7 @@ def lower_all(sockets: Sockets, budget_uw: int) -> int:
     room = as_int64(budget_uw)
     for i in range(len(sockets.cap_w)):
         least = sockets.minimum_w[i * low]
-        room -= math.ceil(least * codes.MICRO - ROUNDING_UW)
+        room -= cap_uw(least)
         sockets.want_uw[i] = whole_uw(sockets.cap_w[i] - least)
     level = water_level(sockets.want_uw, max(room, as_int64(0)))
     for i in range(len(sockets.cap_w)):
@@ -222,13 +230,69 @@ def step_caps(sockets: Sockets, rates: Array, even_w: Array, budget_uw: int) -> 
     pool = take_unused(sockets, rates[LOWER], rates[UPPER], rates[DECREASE], rates[INCREASE]) + spare
     give_shares(sockets, water_level(sockets.want_uw, pool))
     keep_new(sockets)
+    reset_caps(sockets, rates, even_w, budget_uw)
+    return lacking
+
+
+@kernel
+def reset_caps(sockets: Sockets, rates: Array, even_w: Array, budget_uw: int) -> None:
+    """Go on with the caps of ``reset_begun`` where jobs have started, out of what the budget leaves."""
     begun = 0
     for i in range(len(sockets.begins)):
         begun += sockets.begins[i]
     if rates[RESET] != 0.0 and begun > 0:
         reset_begun(sockets, even_w, max(as_int64(0), budget_uw - sum_uw(sockets.cap_w)))
         keep_new(sockets)
+
+
+@entry
+def caps_between(sockets: Sockets, rates: Array, even_w: Array, budget_uw: int) -> int:
+    """Do what ``step_caps`` does without Algorithm 1: for a start, or a moved budget, between two steps."""
+    lacking = lower_all(sockets, budget_uw)
+    keep_new(sockets)
+    reset_caps(sockets, rates, even_w, budget_uw)
     return lacking
+
+
+@entry
+def begin_raises(sockets: Sockets, before_w: Array) -> None:
+    """Write by how much each cap of a step rises from ``before_w`` (S,), and the cap without it.
+
+    Into ``want_uw`` and ``new_cap_w``: ``keep_promise`` cuts raises, ``end_raises`` puts what is left of them in force.
+    """
+    for i in range(len(sockets.cap_w)):
+        sockets.new_cap_w[i] = min(sockets.cap_w[i], before_w[i])
+        sockets.want_uw[i] = whole_uw(sockets.cap_w[i] - sockets.new_cap_w[i])
+
+
+@entry
+def keep_promise(sockets: Sockets, held: Array, limit_uw: int) -> None:
+    """Cut the raises of sockets that are busy beyond a promised time, so that their caps sum to at most ``limit_uw``.
+
+    To equal shares of what is left, none above what it was (water-filling). ``held`` (S,) int8, 1 for such a socket.
+    Sockets of ``begins`` keep what they were reset to: the pass counted their job beside all promises.
+    """
+    room = as_int64(limit_uw)
+    for i in range(len(held)):
+        sockets.surplus_uw[i] = 0
+        if held[i] != 0 and sockets.begins[i] != 0:
+            room -= cap_uw(sockets.cap_w[i])
+        elif held[i] != 0:
+            room -= cap_uw(sockets.new_cap_w[i])
+            sockets.surplus_uw[i] = sockets.want_uw[i]
+    level = water_level(sockets.surplus_uw, max(room, as_int64(0)))
+    for i in range(len(held)):
+        if sockets.surplus_uw[i] > level:
+            sockets.want_uw[i] = level
+
+
+@entry
+def end_raises(sockets: Sockets) -> None:
+    """Go on with the caps after all promises; a raise that none has cut stays as it was asked for."""
+    for i in range(len(sockets.cap_w)):
+        least = sockets.new_cap_w[i]
+        if sockets.want_uw[i] < whole_uw(sockets.cap_w[i] - least):
+            sockets.cap_w[i] = least + sockets.want_uw[i] / codes.MICRO
 
 
 @kernel

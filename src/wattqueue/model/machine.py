@@ -181,6 +181,11 @@ class Machine:
         return np.repeat(np.arange(len(self.domain_start) - 1, dtype=np.int32), np.diff(self.domain_start))
 
     @cached_property
+    def domain_idle_w(self) -> NDArray[np.float64]:
+        """Return the idle watts of the units of each power domain. Shape (D,)."""
+        return np.add.reduceat(self.by_unit([p.idle_w for p in self.partitions]), self.domain_start[:-1])
+
+    @cached_property
     def node_start(self) -> NDArray[np.int32]:
         """Return the first unit of each node, and U at the end. Shape (N + 1,)."""
         return _starts([(p.units, p.units_per_node) for p in self.partitions])

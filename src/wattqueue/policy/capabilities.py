@@ -44,6 +44,8 @@ EVENT_BITS = {
 Two happen in live operation alone: ``consent``, a user changed the consent of a job; ``parked``, jobs are suspended or
 could not be (once in each round, since an action may fail there). In a simulation nobody changes their mind, and what
 is asked for is done."""
+STEP_EVENTS = frozenset({"start", "signal"})
+"""Events at which a compiled step of a control acts beside its period."""
 CORRECTIONS = {
     "start": codes.LIMIT_AT_START,
     "limit": codes.LIMIT_AT_OVERRUN,
@@ -353,11 +355,12 @@ def check_control(control: Control) -> None:
 def first_step(controls: Sequence[Control]) -> tuple[int, CompiledStep | None]:
     """Return the first control with a compiled step, and that step; -1 and None where there is none.
 
-    One whose events wake it, too, is called in Python: a kernel's step follows a period.
+    One without a period, or that other events wake than a loop knows (``STEP_EVENTS``), is called in Python.
     """
     for i, control in enumerate(controls):
         asked = method_of(control, "compiled_step")
-        step = asked() if asked is not None and not control.events else None
+        steps = control.period_s > 0 and STEP_EVENTS.issuperset(control.events)
+        step = asked() if asked is not None and steps else None
         if step is not None:
             return i, step
     return -1, None

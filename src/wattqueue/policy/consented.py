@@ -22,26 +22,26 @@ from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency
 from wattqueue.parts.contracts import Floats, Ints
 from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.consent_windows import SLACK, latest_end_s, most_stretch
-from wattqueue.policy.state_view import StateView
+from wattqueue.policy.state_view import StateView, units_of
 
 KEEPS_NOTHING = "the job states no checkpoints, so none of its work is kept"
 """Why a requeue that claims kept work is refused."""
 
 
-def refused_by_consent(view: StateView, action: Action, caps_w: Floats, freed_w: float = 0.0) -> str:
+def refused_by_consent(view: StateView, action: Action, effect: LimitsEffect | None, freed_w: float = 0.0) -> str:
     """Return why an action needs the consent of a user that is not given; empty where it may be carried out.
 
     An action that slows, suspends or requeues a job is for a load target where one is known, or the limit still rises
-    after one, and the cap alone is kept without it: whatever a control had in mind. ``caps_w`` (D,) are the limits in
-    force of all power domains. ``freed_w``: watts that actions of this instant freed and the view does not show yet;
-    -inf where measured power is above the cap alone, and the policy acts by it.
+    after one, and the cap alone is kept without it: whatever a control had in mind. ``effect``: of limits, what
+    ``effect_beside_target`` returned. ``freed_w``: watts that actions of this instant freed and the view does not show
+    yet; -inf where measured power is above the cap alone, and the policy acts by it.
     """
     if isinstance(action, Requeue) and action.checkpointed_s > 0 and np.isnan(checkpoint_of(view, action.job)):
         return KEEPS_NOTHING
+    if isinstance(action, SetDomainCaps):
+        return "" if effect is None or _limits_agreed(view, effect) else NO_CONSENT
     if not isinstance(action, SLOWING) or not keeps_cap_alone(view, freed_w):
         return ""
-    if isinstance(action, SetDomainCaps):
-        return "" if _limits_agreed(view, action, caps_w) else NO_CONSENT
     row = view.job_row(action.job)
     if row < 0:
         return ""  # the driver says what is wrong with it
@@ -78,8 +78,8 @@ def refused_by_power(view: StateView, action: Action) -> str:
 
 NOT_OPTED_IN = "by measured power, of a job whose user did not opt in"
 """Why such a control may not suspend or requeue a job."""
-SLOWING = (SetFrequency, SetDomainCaps, Suspend, Requeue, StartJob)
-"""Actions that may take speed from a job."""
+SLOWING = (SetFrequency, Suspend, Requeue, StartJob)
+"""Actions that may take speed from a job, beside limits."""
 
 
 def keeps_cap_alone(view: StateView, freed_w: float = 0.0) -> bool:
@@ -202,7 +202,10 @@ class LimitsEffect(NamedTuple):
 
 
 def limits_effect(view: StateView, action: SetDomainCaps, caps_w: Floats) -> LimitsEffect | None:
-    """Return what limits do, None for an action that the driver refuses. ``caps_w`` (D,) are the limits in force."""
+    """Return what limits do; None for an action that the driver refuses, and for one that lowers none: it slows nobody.
+
+    ``caps_w`` (D,) are the limits in force.
+    """
     domains, new = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
     if domains.dtype.kind not in "iu" or domains.shape != new.shape or not len(domains):
         return None
@@ -210,9 +213,21 @@ def limits_effect(view: StateView, action: SetDomainCaps, caps_w: Floats) -> Lim
         return None
     after_w = caps_w.copy()
     after_w[domains] = new
+    if not (after_w < caps_w).any():
+        return None
     rows = view.active
-    (before, drawn_w), (after, left_w) = (limited_speeds(view, rows, caps) for caps in (caps_w, after_w))
+    (before, drawn_w), (after, left_w) = limited_speeds(view, rows, caps_w, after_w)
     return LimitsEffect(rows, before, after, drawn_w, left_w)
+
+
+def effect_beside_target(view: StateView, action: Action, caps_w: Floats, freed_w: float = 0.0) -> LimitsEffect | None:
+    """Return what limits do where a load target may be why they are set; None elsewhere, and for other actions.
+
+    ``caps_w`` and ``freed_w`` as in ``limits_effect`` and ``refused_by_consent``.
+    """
+    if not isinstance(action, SetDomainCaps) or not keeps_cap_alone(view, freed_w):
+        return None
+    return limits_effect(view, action, caps_w)
 
 
 def moves_watts(view: StateView, effect: LimitsEffect) -> bool:
@@ -224,28 +239,25 @@ def moves_watts(view: StateView, effect: LimitsEffect) -> bool:
     return not limited and effect.left_w >= effect.drawn_w - SAME_W
 
 
-def _limits_agreed(view: StateView, action: SetDomainCaps, caps_w: Floats) -> bool:
+def _limits_agreed(view: StateView, effect: LimitsEffect) -> bool:
     """Return whether limits slow no job beyond what its user consents to, by the watts that are expected of them."""
-    effect = limits_effect(view, action, caps_w)
-    if effect is None:
-        return True
     slower = effect.after > effect.before * (1 + SLACK)
     agreed = may_slow(view, effect.rows[slower], effect.after[slower])
     return bool(agreed.all()) or moves_watts(view, effect)
 
 
-def limits_for_target(view: StateView, action: SetDomainCaps, caps_w: Floats, freed_w: float) -> bool:
-    """Return whether what an action lowers is lowered for a load target: the cap alone asks for none of it."""
-    if not keeps_cap_alone(view, freed_w):
-        return False
-    effect = None if view.cap_alone_w == np.inf else limits_effect(view, action, caps_w)
-    return effect is None or not moves_watts(view, effect)
+def are_for_target(view: StateView, effect: LimitsEffect | None) -> bool:
+    """Return whether what limits lower is lowered for a load target: the cap alone asks for none of it.
+
+    ``effect`` is what ``effect_beside_target`` returned.
+    """
+    return effect is not None and (view.cap_alone_w == np.inf or not moves_watts(view, effect))
 
 
-def limited_speeds(view: StateView, rows: Ints, caps_w: Floats) -> tuple[Floats, float]:
-    """Return the expected relative run times of running jobs under limits, and their watts above idle in all. (k,).
+def limited_speeds(view: StateView, rows: Ints, *each_caps_w: Floats) -> list[tuple[Floats, float]]:
+    """Return for each column of limits the expected relative run times of running jobs, and their watts above idle.
 
-    By predicted watts, as rule 14 of docs/semantics.md has it.
+    The watts are those of all of them. By predicted watts, as rule 14 of docs/semantics.md has it. Shapes (D,), (k,).
     """
     machine = view.machine
     idle = machine.by_unit([part.idle_w for part in machine.partitions])
@@ -254,18 +266,23 @@ def limited_speeds(view: StateView, rows: Ints, caps_w: Floats) -> tuple[Floats,
     for row in view.suspended:
         counted[view.job_units(int(row))] = np.nan
     watts, first = np.where(np.isnan(counted), idle, counted), machine.domain_start[:-1]
-    floor = np.add.reduceat(np.minimum(watts, idle), first)
-    dynamic = np.add.reduceat(np.maximum(watts - idle, 0.0), first)
-    over = (dynamic > 0) & (floor + dynamic > caps_w)
-    share = np.where(over, np.maximum(np.where(over, caps_w, 0.0) - floor, 0.0) / np.where(over, dynamic, 1.0), 1.0)
-    speed = np.where(over, np.maximum(LEAST_SPEED, share ** (1.0 / alpha[first])), 1.0)
-    held = [view.job_units(int(row)) for row in rows]
-    slowest = np.array([speed[machine.domain_of_unit[each]].min() for each in held], np.float64)
-    options = view.job_options(rows)
-    beta = np.array([part.dvfs_beta for part in machine.partitions])[machine.option_partition[options]]
     above = np.maximum(watts - idle, 0.0)
-    drawn = sum(float(above[each].sum()) * at ** alpha[each[0]] for each, at in zip(held, slowest, strict=True))
-    return view.time_factors_of(rows, options) * (beta * (1.0 / slowest - 1.0) + 1.0), drawn
+    floor, dynamic = (np.add.reduceat(each, first) for each in (np.minimum(watts, idle), above))
+    units, begin = units_of(view, rows)
+    options = view.job_options(rows)
+    factor = view.time_factors_of(rows, options)
+    beta = np.array([part.dvfs_beta for part in machine.partitions])[machine.option_partition[options]]
+    full_w = np.add.reduceat(above[units], begin) if len(rows) else np.zeros(0)
+    found = []
+    for caps_w in each_caps_w:
+        over = (dynamic > 0) & (floor + dynamic > caps_w)
+        share = np.where(over, np.maximum(np.where(over, caps_w, 0.0) - floor, 0.0) / np.where(over, dynamic, 1.0), 1.0)
+        speed = np.where(over, np.maximum(LEAST_SPEED, share ** (1.0 / alpha[first])), 1.0)
+        on = speed[machine.domain_of_unit[units]]
+        slowest = np.minimum.reduceat(on, begin) if len(rows) else np.zeros(0)
+        drawn_w = float((full_w * slowest ** alpha[units[begin]]).sum())
+        found.append((factor * (beta * (1.0 / slowest - 1.0) + 1.0), drawn_w))
+    return found
 
 
 LEAST_SPEED = 0.1

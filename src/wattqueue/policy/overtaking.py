@@ -17,6 +17,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.parts.actions import StartJob
 from wattqueue.policy.build import PassSettings
+from wattqueue.policy.capabilities import Capabilities
 from wattqueue.policy.decide import snapshot_of, view_of
 from wattqueue.policy.view import View
 
@@ -26,12 +27,13 @@ RESERVING = frozenset({codes.EASY, codes.LAST_END, codes.SHORTEST, codes.CONSERV
 """Passes with reservations. Those of conservative backfilling are a plan, into which nothing is put beside the pass."""
 
 
-def overtakes(view: View, settings: PassSettings, action: StartJob) -> bool:
-    """Return whether a start would delay what a pass with these settings starts or reserves now.
+def overtakes(view: View, needs: Capabilities, action: StartJob) -> bool:
+    """Return whether a start by a control would delay what the row's compiled pass starts or reserves now.
 
     False also where the entry could not start on an empty queue: the driver says what is wrong with it.
     """
-    if settings.code not in RESERVING:
+    settings = needs.pass_settings(view.machine.cap_scope)
+    if needs.custom_pass is not None or needs.rerank is not None or settings.code not in RESERVING:
         return False
     with suppress(TypeError, ValueError, OverflowError):
         return _overtakes(view, settings, view.job_row(action.job), operator.index(action.partition), action.option)

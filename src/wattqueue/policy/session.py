@@ -36,11 +36,17 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.parts.actions import Action, Refusal, Requeue, SetDomainCaps, StartJob
+from wattqueue.parts.actions import Action, Refusal, Requeue, StartJob
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats, Prediction, Start
 from wattqueue.policy.actions import KINDS, REASONS, carry_out, listed
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
-from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent, refused_by_power
+from wattqueue.policy.consented import (
+    are_for_target,
+    effect_beside_target,
+    frees_w,
+    refused_by_consent,
+    refused_by_power,
+)
 from wattqueue.policy.decide import ranked_starts
 from wattqueue.policy.driver import Driver
 from wattqueue.policy.estimation import EstimatorSession
@@ -123,8 +129,8 @@ class Session:
             begin_s if control.period_s > 0 or events & NEW_AT_FIRST else np.inf
             for control, events in zip(needs.controls, self.events, strict=True)
         ]
-        self.step_in_loop: Callable[[], int] | None = None
-        """Takes the step of the control ``needs.step_control`` if it is due, where the driver's loop has it."""
+        self.step_in_loop: Callable[[int], int] | None = None
+        """Has the control ``needs.step_control`` act if it is due or woken, where the driver's loop has its step."""
         self.last_pass_s = -np.inf
         self.margin_w = 0.0
         """Watts that the ledger keeps free, by the last pass; a control's starts leave them free, too."""
@@ -242,12 +248,13 @@ class Session:
         return refusals
 
     # -- controls ----------------------------------------------------------------------------------
-    def leave_step_to(self, take: Callable[[], int]) -> None:
+    def leave_step_to(self, take: Callable[[int], int]) -> None:
         """Let the driver's compiled loop take the steps of a control; where others act, too, ``take`` keeps the order.
 
-        ``take`` takes the step if it is due.
+        ``take`` is given what happened, and takes the step if it is due or woken.
         """
         self.step_in_loop, self.due[self.needs.step_control] = take, np.inf
+        self.events[self.needs.step_control] = 0  # the loop stops for none of them
 
     def control(self, driver: Driver, now_s: float, happened: int, count: Any = None) -> list[Action]:
         """Call the controls that are due, or that wait for an event that happened; return what was carried out.
@@ -263,7 +270,7 @@ class Session:
         due = self.due
         for i, control in enumerate(self.needs.controls):
             if self.step_in_loop is not None and i == self.needs.step_control:
-                self.step_in_loop()
+                self.step_in_loop(happened)
                 continue
             if now_s >= due[i]:
                 # From the time of the call, so that a late round is not made up for.
@@ -275,9 +282,7 @@ class Session:
             refusals = self._pending(i) if self.pending[i] else NOTHING
             view = driver.view(refusals, control)
             for action in listed(control.act(view), KINDS, control, "act()"):
-                reason = self._carry_out(driver, view, action, control)
-                if reason:
-                    self.refuse(action, reason)
+                if not self.take(driver, view, action, control):
                     continue
                 if count is not None:
                     count(control, action)
@@ -289,6 +294,13 @@ class Session:
     def holds_starts(self) -> bool:
         """Return whether a control lets nothing start now beside the jobs that run (rule 16)."""
         return any(stated(control, "holds_starts", False) for control in self.needs.controls)
+
+    def take(self, driver: Driver, view: View, action: Action, control: object) -> bool:
+        """Carry out an action of a control; where it is refused, keep the reason and return False."""
+        reason = self._carry_out(driver, view, action, control)
+        if reason:
+            self.refuse(action, reason)
+        return not reason
 
     def _carry_out(self, driver: Driver, view: View, action: Action, control: object) -> str:
         """Carry out an action of a control, or return why not.
@@ -309,12 +321,13 @@ class Session:
             power = view.domain_power if for_targets and self.acts_by_power else None
             by_measure = power is not None and power.power_w > view.cap_alone_w
             freed_w = -np.inf if by_measure else self._freed[1]
-            reason = refused_by_consent(view, action, before_w, freed_w)
+            effect = effect_beside_target(view, action, before_w, freed_w)
+            reason = refused_by_consent(view, action, effect, freed_w)
             if reason := reason or (refused_by_power(view, action) if by_power else ""):
                 return reason
             frees = 0.0 if driver.abilities.frees_at_once else frees_w(view, action)
-            for_target = isinstance(action, SetDomainCaps) and limits_for_target(view, action, before_w, freed_w)
-        if isinstance(action, StartJob) and self._overtakes(view, action):
+            for_target = are_for_target(view, effect)
+        if isinstance(action, StartJob) and overtakes(view, self.needs, action):
             return OVERTAKES
         reason = carry_out(table, driver, action, control)
         if not reason:
@@ -325,13 +338,6 @@ class Session:
     def lift_limits(self, driver: Driver) -> None:
         """Lift the limits of a load target that slow a job beyond the consent of its user (rule 20)."""
         self.target_limits.lift(driver)
-
-    def _overtakes(self, view: View, action: StartJob) -> bool:
-        """Return whether a start by a control would delay what the row's compiled pass promises."""
-        needs = self.needs
-        if needs.custom_pass is not None or needs.rerank is not None:
-            return False
-        return overtakes(view, needs.pass_settings(view.machine.cap_scope), action)
 
     # -- the pass ----------------------------------------------------------------------------------
     def pass_is_due(self, now_s: float) -> bool:

@@ -290,13 +290,9 @@ class StateView:
     @property
     def unit_job(self) -> Ints:
         """Return the row of the running job on each unit, -1 for none. Shape (U,)."""
-        held, rows = self._own.held, self.running
-        pieces = held.pieces[rows].astype(np.int64)
-        interval = ranges(held.first[rows].astype(np.int64), pieces)
-        low = held.low[interval].astype(np.int64)
-        lengths = held.high[interval] - low + 1
+        rows = self.running
         found = np.full(self.machine.units, -1, np.int32)
-        found[ranges(low, lengths)] = np.repeat(np.repeat(rows, pieces), lengths)
+        found[units_of(self, rows)[0]] = np.repeat(rows, self._own.nodes[rows])
         return found
 
     @property
@@ -328,6 +324,16 @@ class StateView:
         rows = self.running
         found: Ints = rows[self._own.held.parked[rows] != 0]
         return found
+
+
+def units_of(view: StateView, rows: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the units of running jobs, job by job, and where those of each job begin. Shapes (u,), (k,)."""
+    kernel = own_kernel(view)
+    pieces = kernel.held.pieces[rows].astype(np.int64)
+    interval = ranges(kernel.held.first[rows].astype(np.int64), pieces)
+    low = kernel.held.low[interval].astype(np.int64)
+    count = kernel.nodes[rows]
+    return ranges(low, kernel.held.high[interval] - low + 1), np.cumsum(count) - count
 
 
 def own_kernel(view: StateView) -> state.KernelView:

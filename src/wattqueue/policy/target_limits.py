@@ -20,6 +20,7 @@ from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import carry_out
 from wattqueue.policy.consent_windows import SLACK
 from wattqueue.policy.consented import limited_speeds, may_slow
+from wattqueue.policy.state_view import units_of
 
 if TYPE_CHECKING:
     from wattqueue.policy.driver import Driver
@@ -78,13 +79,12 @@ class TargetLimits:
         without_w = caps_w.copy()
         without_w[domains] = [self.before_w[domain] for domain in domains.tolist()]
         rows = view.active
-        factors, free = (limited_speeds(view, rows, each)[0] for each in (caps_w, without_w))
+        (factors, _), (free, _) = limited_speeds(view, rows, caps_w, without_w)
         slower = factors > free * (1 + SLACK)
         rows = rows[slower][~may_slow(view, rows[slower], factors[slower])]
         if not len(rows):
             return None
-        units = np.concatenate([view.job_units(int(row)) for row in rows])
-        found = np.intersect1d(view.machine.domain_of_unit[units], domains)
+        found = np.intersect1d(view.machine.domain_of_unit[units_of(view, rows)[0]], domains)
         return SetDomainCaps(found, without_w[found])
 
 

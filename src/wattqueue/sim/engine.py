@@ -26,7 +26,7 @@ from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound_entries import bind
-from wattqueue.kernels.control_step import InLoop, step_if_due
+from wattqueue.kernels.control_step import InLoop
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.loop import new_log, run
@@ -55,7 +55,7 @@ from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
 from wattqueue.policy.session import Session
-from wattqueue.sim.control_step import control_step_of
+from wattqueue.sim.control_step import control_step_of, step_beside_others
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.limit_curves import no_curves
 from wattqueue.sim.offered import drop_too_wide, drop_unoffered, require_known_watts
@@ -256,9 +256,9 @@ class Simulation:
         self.phases_s, self.actual = phases_s, actual
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
-        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap, signals), site_meter_of(needs.metered))
+        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap), site_meter_of(needs.metered))
         if self.parts.step.now.at_s < np.inf:
-            self.session.leave_step_to(lambda: step_if_due(self.view, self.truth, self.log, self.parts.step))
+            self.session.leave_step_to(step_beside_others(self.session, self.world, self.parts.step))
         self._set_stops()
         self._set_least_margin(len(events.time_s) > 0)
         show_announced(self.world, needs)
@@ -381,6 +381,7 @@ class Simulation:
             loop.control_at_s = session.next_due_s()
             if session.target_limits.before_w:
                 loop.stop_mask |= codes.STOP_ON_START
+            step.for_target = int(bool(session.target_limits.before_w))
             if limits.moved or ((done or step.acted) and truth.ends.filled[0] > 0):
                 loop.control_steps_left = codes.IDLE_CONTROL_STEPS
             else:

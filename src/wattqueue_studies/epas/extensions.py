@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats.series import read_steps
@@ -19,7 +18,6 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action
-from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.rapl_lending import RaplLending
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.parts.run_contracts import Control
@@ -57,9 +55,7 @@ SHOWN = (
 class ResetAtStart(RaplLending):
     """What ``rapl-lending`` does at starts, without its regard for promises."""
 
-    def _allowed(self, view: View, cap_w: Floats, before_w: Floats, begins: NDArray[np.intp]) -> Floats:
-        """Return all caps as they were asked for."""
-        return cap_w
+    lends: ClassVar[bool] = False
 
 
 class Promises:

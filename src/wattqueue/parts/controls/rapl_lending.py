@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +11,18 @@ from numpy.typing import NDArray
 from wattqueue.kernels.codes import MICRO
 from wattqueue.parts.actions import Action
 from wattqueue.parts.contracts import Floats
-from wattqueue.parts.controls.rapl_redistribution import (
-    INF,
-    RaplRedistribution,
-    lower_to_budget,
-    reset_at_start,
-)
-from wattqueue.parts.run_contracts import CompiledStep
+from wattqueue.parts.controls.rapl_redistribution import INF, RaplRedistribution
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import Promise, View
 
 Flags = NDArray[np.bool_]
+Microwatts = NDArray[np.int64]
 
 
-def keep_promises(cap_w: Floats, before_w: Floats, held: Flags, limit_w: Floats) -> Floats:
+def keep_promises(
+    cap_w: Floats, before_w: Floats, held: Flags, limit_uw: Microwatts, begins: NDArray[np.intp] | None = None
+) -> Floats:
     """Return caps of which no raise uses watts that are promised.
 
     For each of k promises, the caps of the sockets that are busy beyond its time may rise up to its limit in all. Where
@@ -38,19 +35,20 @@ def keep_promises(cap_w: Floats, before_w: Floats, held: Flags, limit_w: Floats)
         cap_w: Caps that are asked for. Shape (S,).
         before_w: Caps now. Shape (S,).
         held: For each promise, the sockets that are still busy at its time. Shape (k, S).
-        limit_w: For each promise, watts that those sockets may have in all. Shape (k,).
+        limit_uw: For each promise, whole microwatts that those sockets may have in all. Shape (k,).
+        begins: Sockets of jobs that have just started, which keep what was asked for. Shape (b,).
 
     Returns: the caps in watts. Raises are whole microwatts. Shape (S,).
     """
-    from wattqueue.kernels.redistribution import water_level
+    from wattqueue.kernels.redistribution import begin_raises, end_raises, keep_promise, new_sockets
 
-    least = np.minimum(cap_w, before_w)
-    raised = np.floor((cap_w - least) * MICRO).astype(np.int64)
-    asked = raised.copy()
-    for busy, most_w in zip(held, limit_w, strict=True):
-        room_w = most_w - float(least[busy].sum())
-        raised[busy] = np.minimum(raised[busy], water_level(raised[busy], int(max(0.0, room_w) * MICRO)))
-    return np.where(raised == asked, cap_w, least + raised / MICRO)
+    sockets = new_sockets(np.empty(0), cap_w.copy(), np.zeros(1), np.full(1, INF))
+    sockets.begins[[] if begins is None else begins] = 1
+    begin_raises(sockets, before_w)
+    for busy, most_uw in zip(held.astype(np.int8), limit_uw.tolist(), strict=True):
+        keep_promise(sockets, busy, most_uw)
+    end_raises(sockets)
+    return np.asarray(sockets.cap_w)
 
 
 class RaplLending(RaplRedistribution):
@@ -74,14 +72,13 @@ class RaplLending(RaplRedistribution):
     """
 
     events: frozenset[str] = frozenset({"start", "signal"})
+    lends: ClassVar[bool] = True
+    between: ClassVar[bool] = True
     _step_at_s: float = -INF
-
-    def compiled_step(self) -> CompiledStep | None:
-        """Return None: no kernel looks at promises."""
-        return None
 
     def act(self, view: View) -> Sequence[Action]:
         """Return the changed limits: of a step where one is due, else of a start or a moved budget."""
+        self._forget_refused(view.refusals)  # where the first limits were refused, there are none to go on from
         whole = view.limits is not None or not len(self.limits_w) or view.cap_w == INF
         if whole or view.now_s >= self._step_at_s:
             self._step_at_s = view.now_s + self.period_s
@@ -90,48 +87,36 @@ class RaplLending(RaplRedistribution):
 
     def _between(self, view: View) -> Sequence[Action]:
         """Return the limits after a start, or a lower budget, between two steps."""
-        self._forget_refused(view.refusals)
-        before, budget_w = self.limits_w, view.cap_w
-        begins = self._begins(view)
-        cap = lower_to_budget(before, budget_w, minimum_w=self.minimum_w)
-        if len(begins):
-            cap = reset_at_start(
-                cap,
-                begins,
-                self._even_w(budget_w, len(cap)),
-                minimum_w=self.minimum_w,
-                maximum_w=self.maximum_w,
-                spare_w=max(0.0, budget_w - float(cap.sum())),
-            )
-        return self._ask(cap, before)
+        from wattqueue.kernels.redistribution import caps_between, new_sockets
+
+        before = self.limits_w
+        sockets = new_sockets(np.empty(0), before.copy(), np.full(1, self.minimum_w), np.full(1, self.maximum_w))
+        return self._ask(self._caps_by(caps_between, sockets, self._begins(view), view.cap_w), before)
 
     def _allowed(self, view: View, cap_w: Floats, before_w: Floats, begins: NDArray[np.intp]) -> Floats:
         """Return the caps of a step without raises that a promise forbids."""
-        promises = view.promises
+        promises = view.promises if self.lends else []
         if not promises:
             return cap_w
-        held, limit_w = promised_limits(view, promises, self.minimum_w)
-        begun = np.zeros(len(cap_w), np.bool_)
-        begun[begins] = True
-        limit_w = limit_w - np.where(held & begun, cap_w, 0.0).sum(axis=1)
-        return keep_promises(cap_w, before_w, held & ~begun, limit_w)
+        return keep_promises(cap_w, before_w, *promised_limits(view, promises, self.minimum_w), begins)
 
 
-def promised_limits(view: View, promises: Sequence[Promise], minimum_w: float) -> tuple[Flags, Floats]:
+def promised_limits(view: View, promises: Sequence[Promise], minimum_w: float) -> tuple[Flags, Microwatts]:
     """Return the power domains that are busy beyond each promised time, and what their caps may sum to.
 
     That is the budget less what is promised, and less the watts of all other domains: idle, at least the least cap.
     Shapes (k, D) and (k,).
     """
+    from wattqueue.kernels.redistribution import ROUNDING_UW
+
     machine = view.machine
-    idle_w = machine.by_unit([p.idle_w for p in machine.partitions])
-    idle_w = idle_w if machine.cap_scope != "jobs" else np.zeros(machine.units)
-    others_w = np.maximum(np.add.reduceat(idle_w, machine.domain_start[:-1]), minimum_w)
+    idle_w = machine.domain_idle_w * float(machine.cap_scope != "jobs")
+    others_uw = np.ceil(np.maximum(idle_w, minimum_w) * MICRO - ROUNDING_UW).astype(np.int64)
     time_s = np.array([promise.time_s for promise in promises])
     held = np.zeros((len(promises), machine.domains), np.bool_)
     for row in view.running:
         late = view.expected_end_s[row] > time_s
         if late.any():
             held[np.ix_(late, machine.domain_of_unit[view.job_units(int(row))])] = True
-    net_w = np.array([promise.net_w for promise in promises])
-    return held, view.cap_w - net_w - np.where(held, 0.0, others_w).sum(axis=1)
+    net_uw = np.array([round(promise.net_w * MICRO) for promise in promises])
+    return held, round(view.cap_w * MICRO) - net_uw - np.where(held, 0, others_uw).sum(axis=1)

@@ -37,6 +37,7 @@ from wattqueue.parts.contracts import Floats
 from wattqueue.parts.run_contracts import CompiledStep
 
 if TYPE_CHECKING:
+    from wattqueue.kernels.redistribution import Sockets
     from wattqueue.policy.domain_limits import DomainLimits
     from wattqueue.policy.view import View
 
@@ -247,6 +248,10 @@ class RaplRedistribution:
     """Whether it limits power domains: what a job draws does not tell then at which frequency it runs."""
     holds_budget: bool = True
     """Its limits sum to no more than the cap: on a cluster nothing starts before they are in force."""
+    lends: ClassVar[bool] = False
+    """Whether no raise uses watts that are promised (``RaplLending``)."""
+    between: ClassVar[bool] = False
+    """Whether a call by an event, between two steps, only lowers caps to the budget and resets those of starts."""
 
     def __init__(
         self,
@@ -352,12 +357,18 @@ class RaplRedistribution:
         sockets = new_sockets(power, cap_w.copy(), low, high)
         if len(power) != len(cap_w) or count_unusable(sockets):
             raise _unusable(power, cap_w, low, high)
+        return self._caps_by(step_caps, sockets, begins, budget_w)
+
+    def _caps_by(
+        self, kernel: Callable[..., int], sockets: Sockets, begins: NDArray[np.intp], budget_w: float
+    ) -> Floats:
+        """Return the caps that a kernel chooses. Raises: InputError where the least caps exceed the budget."""
+        count = len(sockets.cap_w)
         sockets.begins[begins] = 1
-        budget_uw = round(budget_w * MICRO)
-        even_w = np.full(1, self._even_w(budget_w, len(cap_w)))
-        lacking_uw = step_caps(sockets, self._rates(), even_w, budget_uw)
-        if lacking_uw > len(cap_w):  # less is rounding to whole microwatts
-            raise _beyond_budget(len(cap_w), lacking_uw, budget_w)
+        even_w = np.full(1, self._even_w(budget_w, count))
+        lacking_uw = kernel(sockets, self._rates(), even_w, round(budget_w * MICRO))
+        if lacking_uw > count:  # less is rounding to whole microwatts
+            raise _beyond_budget(count, lacking_uw, budget_w)
         return np.asarray(sockets.cap_w)
 
     def _allowed(self, view: View, cap_w: Floats, before_w: Floats, begins: NDArray[np.intp]) -> Floats:
@@ -371,8 +382,9 @@ class RaplRedistribution:
         return CompiledStep(codes.REDISTRIBUTE, (*self._rates(), self.minimum_w, self.maximum_w))
 
     def _rates(self) -> Floats:
-        """Return t, T, r, R, and whether starts reset, as kernels take them (``kernels/redistribution.py``)."""
-        return np.array([self.lower, self.upper, self.decrease, self.increase, float(self.reset)])
+        """Return t, T, r, R, and what starts and promises do, as kernels take them (``kernels/redistribution.py``)."""
+        rates = self.lower, self.upper, self.decrease, self.increase, self.reset, self.lends, self.between
+        return np.array(rates, np.float64)
 
     def _ask(self, cap_w: Floats, before: Floats) -> list[Action]:
         """Return the actions that change limits to ``cap_w`` from ``before``, and remember them.
