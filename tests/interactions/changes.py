@@ -182,6 +182,9 @@ class Script:
     def __init__(self, script: Callable[[int, View], Sequence[Action]], period_s: float) -> None:
         self.script, self.period_s, self.ticks = script, period_s, 0
 
+    def begin(self) -> None:
+        self.ticks = 0
+
     def act(self, view: View) -> Sequence[Action]:
         self.ticks += 1
         return self.script(self.ticks - 1, view)

@@ -18,6 +18,12 @@ class InPython:
     def __init__(self, control: Control) -> None:
         self.control, self.period_s, self.events = control, control.period_s, control.events
 
+    def begin(self) -> None:
+        """Forget the run before."""
+        begin = getattr(self.control, "begin", None)
+        if begin is not None:
+            begin()
+
     def act(self, view: View) -> Sequence[Action]:
         """Return the actions of a step."""
         return self.control.act(view)

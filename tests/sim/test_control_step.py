@@ -83,6 +83,14 @@ def test_both_forms_have_equal_outcomes(seed: int, kind: type[RaplRedistribution
     expect_equal_forms(seed, kind, targets=targets)
 
 
+@pytest.mark.parametrize("kind", [RaplRedistribution, RaplLending])
+def test_a_control_forgets_the_run_before(kind: type[RaplRedistribution]) -> None:
+    world, control = limited_world(3, targets=False), InPython(kind(minimum_w=15.0))
+    first, second = (world.engine(controls=(control,)) for _ in range(2))
+    np.testing.assert_array_equal(second.schedule.end_s, first.schedule.end_s)
+    np.testing.assert_array_equal(second.power.jobs_w, first.power.jobs_w)
+
+
 @pytest.mark.compiled  # a thousand steps
 def test_steps_of_limits_do_not_keep_a_run_alive() -> None:
     """Two jobs can never start, and the sensors' noise changes limits for ever."""

@@ -128,6 +128,9 @@ class Control(Protocol):
     starts now beside running jobs. ``switches_off``: where a waiting job lacks watts, idle nodes are switched off, so
     that a job that fits beside such nodes is not rejected (rule 4). ``delays``: it delays starts. ``parks``: it
     suspends jobs, and continues those that are suspended; a policy has one such control.
+
+    One that keeps something from call to call may have a method ``begin()``, called before the first call of a run: it
+    forgets the run before, since a policy may be used for several.
     """
 
     period_s: float

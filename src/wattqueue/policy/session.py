@@ -21,10 +21,12 @@ counts when the driver's view shows it: in the simulator at once, live in a late
 
 from __future__ import annotations
 
+import operator
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,7 @@ from wattqueue.policy.consented import (
 from wattqueue.policy.decide import ranked_starts
 from wattqueue.policy.driver import Driver
 from wattqueue.policy.estimation import EstimatorSession
-from wattqueue.policy.interfaces import stated
+from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.overtaking import OVERTAKES, overtakes
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import run_times_batch
@@ -97,6 +99,14 @@ class InstantResult:
     """Whether a control let nothing start beside running jobs."""
 
 
+def begin_run(controls: Sequence[object]) -> None:
+    """Have controls forget the run before, where they keep anything."""
+    for control in controls:
+        begin = method_of(control, "begin")
+        if begin is not None:
+            begin()
+
+
 class Session:
     """A policy at work, from its first instant to its last.
 
@@ -119,6 +129,7 @@ class Session:
         ``needs`` is what ``resolve(policy)`` returned. ``report``: refusals are kept for ``pop_refusals``, too.
         """
         self.needs = needs
+        begin_run(needs.controls)
         self.estimation = EstimatorSession(policy.estimator, needs.online)
         self.predicts_in_loop = False
         """Whether the driver's compiled loop learns and predicts watts itself."""
@@ -146,9 +157,7 @@ class Session:
     # -- what the compiled loop has to know --------------------------------------------------------
     def stops(self) -> int:
         """Return the bits of what a compiled loop must stop for (``kernels/codes.py``)."""
-        bits = 0
-        for events in self.events:
-            bits |= events
+        bits = reduce(operator.or_, self.events, 0)
         if self.learns or self.plans:
             bits |= codes.STOP_FOR_PREDICTION
         if self.needs.pass_in_python:

@@ -68,6 +68,10 @@ class AppCheck:
         self.measure, self.report = measure, report
         self.tolerance, self.t_weight = tolerance or Tolerance(), t_weight
         self.warm_up_s, self.period_s = warm_up_s, period_s
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the jobs of a run before."""
         # Time at which each running job was first seen running, and the jobs that need no further measurement, by name:
         # a row is another job in the next round. Both drop jobs that ended, so memory is bounded by the running jobs.
         self._seen: dict[str, float] = {}

@@ -48,6 +48,10 @@ class DelayConsenting:
         if not saving >= 0.0:
             raise PolicyError(f"saving is {saving}", where="delay-consenting", hint="a share, 0 or more")
         self.prices, self.saving = prices, saving
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the jobs of a run before."""
         self._decided: dict[str, float] = {}
         """Jobs that wait, and until when each was delayed."""
 

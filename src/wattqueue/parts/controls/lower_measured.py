@@ -69,6 +69,10 @@ class LowerMeasured:
             raise InputError(f"room is {room}", where="lower-measured", hint="a share from 0 to below 1")
         self.order, self.period_s, self.room = tuple(order), period_s, room
         self.sets_limits, self.parks = "limits" in self.order, "park" in self.order
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget limits and jobs of a run before."""
         self.holds_starts = False
         """Whether nothing starts now beside the jobs that run."""
         self._limit_w = np.zeros(0)

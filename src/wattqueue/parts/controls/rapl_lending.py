@@ -74,7 +74,11 @@ class RaplLending(RaplRedistribution):
     events: frozenset[str] = frozenset({"start", "signal"})
     lends: ClassVar[bool] = True
     between: ClassVar[bool] = True
-    _step_at_s: float = -INF
+
+    def begin(self) -> None:
+        """Forget the limits and jobs of a run before."""
+        super().begin()
+        self._step_at_s = -INF
 
     def act(self, view: View) -> Sequence[Action]:
         """Return the changed limits: of a step where one is due, else of a start or a moved budget."""

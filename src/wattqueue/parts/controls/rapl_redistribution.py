@@ -270,6 +270,10 @@ class RaplRedistribution:
         self.lower, self.upper, self.decrease, self.increase = lower, upper, decrease, increase
         self.minimum_w, self.maximum_w, self.reset = minimum_w, maximum_w, reset
         self.period_s, self.measure = period_s, measure
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the limits and jobs of a run before."""
         self._cap_w = np.zeros(0)
         """Limits that were asked for and not refused; none before the first."""
         self._asked: list[tuple[SetDomainCaps, Floats]] = []
