@@ -1,4 +1,4 @@
-"""A connection to an MQTT broker, for agents and for the controller.
+"""A connection to an MQTT broker, for agents, for the controller, and for the process that publishes limits.
 
 Topics are ``wattqueue/CLUSTER/desired/NODE`` (retained, with an expiry: a node that comes back gets the newest one) and
 ``wattqueue/CLUSTER/state/NODE``. The broker's access list keeps nodes apart: a node, whose user bears its name, may
@@ -21,8 +21,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from wattqueue.errors import InputError
-from wattqueue.live.agents import Arrived, BrokerSection
 from wattqueue.live.files.reading import read_secret
+from wattqueue.live.limits_guard.messages import Arrived, BrokerAddress
 
 KEEP_ALIVE_S = 10
 """After half again as long without a word the broker declares a client gone."""
@@ -42,7 +42,7 @@ class Connection:
         arrived: Messages in the order of arrival.
     """
 
-    section: BrokerSection
+    section: BrokerAddress
     name: str
     listen: str
     arrived: queue.SimpleQueue[Arrived] = field(default_factory=queue.SimpleQueue)

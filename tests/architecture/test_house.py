@@ -51,6 +51,7 @@ OPENS_TOO = {
     "campaign.cell": "the sources that run",
     "campaign.result_store": "finished runs, kept while others go on",
     "campaign.work": "the lock under which one process compiles for all of its machine",
+    "wattqueue_agent.limits_guard": "the connection to the broker",
     "wattqueue_agent.limits": "files of the kernel that hold limits and readings",
     "wattqueue_agent.originals": "what was found, kept until it is restored",
     "wattqueue_agent.run": "the lock of the node's only agent",
@@ -162,6 +163,7 @@ MAY_KNOW_SLURM = {
     "live.guard.accounting": "runs the commands of Slurm, those of the accounting for a short time",
     "live.guard.client": "stands for commands and writes of Slurm",
     "live.guard.serve": "runs the commands of Slurm",
+    "live.limits_guard.client": "takes what gives no answer as an error of the cluster",
 }
 """Modules outside the driver that may import it, besides the command line."""
 

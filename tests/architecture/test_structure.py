@@ -47,6 +47,16 @@ def test_the_guard_can_be_read() -> None:
     assert sum(len(file.code_lines) for file in files) <= 2_500
 
 
+LIMITS_GUARD = ("wattqueue_agent.limits_guard",)
+"""The process with the broker's right to set limits of nodes."""
+
+
+def test_what_publishes_limits_can_be_read() -> None:
+    files, others = closure(files_in(ROOT / "src"), LIMITS_GUARD)
+    assert others == {"paho"}
+    assert sum(len(file.code_lines) for file in files) <= 1_100
+
+
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     """Two packages in which each figure has a value that can be counted by hand."""

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from tests.live.drive import kept, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import PolicyError
-from wattqueue.live.agents import AgentLink, AgentState, Arrived, Desired
+from wattqueue.live.agents import AgentLink, AgentState, Desired
 from wattqueue.live.decision import require_live
 from wattqueue.live.features.node_limits import NodeLimits, measured_by_agents
+from wattqueue.live.limits_guard.messages import Arrived
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap

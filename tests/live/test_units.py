@@ -73,9 +73,15 @@ PATHS = {
             units.GUARD_UNIT: " -/etc/slurm -/run/wq -/shared/frequencies",
         },
     ),
+    "limits of nodes": (
+        {"guard": {**GUARD["guard"], "limits_socket": "/run/wl/socket"}},
+        {units.LIMITS_UNIT: " -/run/wl"},
+    ),
     "a database elsewhere": ({"state": "postgresql://host/live"}, dict.fromkeys(UNITS, "")),
 }  # fmt: skip
 """What is written where, and what each unit has to let be written beside its own folder."""
+OWN = {units.GUARD_UNIT: "-guard", units.LIMITS_UNIT: "-limits"}
+"""End of the state folder of a unit with rights."""
 
 
 @pytest.mark.parametrize(("given", "more"), PATHS.values(), ids=PATHS)
@@ -84,7 +90,7 @@ def test_a_unit_may_write_what_its_service_writes(place: Path, given: dict[str, 
     for name, paths in more.items():
         if name.endswith(".service"):
             text = render(name, config(**{"state": "/var/lib/wattqueue/live.db", **given}), FILE, place / "wattqueue")
-            own = "/var/lib/wattqueue-guard" if name == units.GUARD_UNIT else "/var/lib/wattqueue"
+            own = f"/var/lib/wattqueue{OWN.get(name, '')}"
             assert [line for line in text.splitlines() if line.startswith("ReadWritePaths=")] == [
                 f"ReadWritePaths={own}{paths}"
             ]
@@ -144,7 +150,8 @@ def test_a_path_that_the_unit_does_not_see_is_refused(
 
 def test_what_an_uninstallation_removes_has_the_guards_unit(tmp_path: Path) -> None:
     """A guard that is left would be started again, with a configuration whose controller is gone."""
-    for name in (*UNITS, units.GUARD_UNIT, "other.service"):
+    with_rights = (units.GUARD_UNIT, units.LIMITS_UNIT)
+    for name in (*UNITS, *with_rights, "other.service"):
         (tmp_path / name).touch()
-    assert {path.name for path in units.units_in(tmp_path)} == {*UNITS, units.GUARD_UNIT}
+    assert {path.name for path in units.units_in(tmp_path)} == {*UNITS, *with_rights}
     assert units.units_in(tmp_path / "missing") == []

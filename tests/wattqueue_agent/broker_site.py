@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,7 @@ class BrokerSite:
         limit_w: float = 150.0,
         period_s: float = 0.2,
         top_hz: float = 0.0,
+        access: str = "",
     ) -> None:
         self.folder, self.period_s, self.top_hz = folder, period_s, top_hz
         self.env = {**os.environ, MARKER: str(folder)}
@@ -67,9 +69,10 @@ class BrokerSite:
         self.trees = {n: PowercapTree(folder / n / "powercap", [120.0, 100.0], limit_w, top_hz=top_hz) for n in nodes}
         self.clock = threading.Thread(target=self._tick, daemon=True)
         self.certificate("broker")
-        self._passwords()
         acl, conf = blocks("text")
-        (folder / "wattqueue.acl").write_text(acl)
+        access = access or acl
+        self._passwords(re.findall(r"^user (\w+)$", access, re.MULTILINE))
+        (folder / "wattqueue.acl").write_text(access)
         (folder / "store").mkdir()
         for old, new in (
             ("listener 8883", f"listener {self.port} localhost"),
@@ -87,10 +90,10 @@ class BrokerSite:
         files = ["-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.crt"]
         subprocess.run([*map(str, (*make, *files))], check=True, capture_output=True)
 
-    def _passwords(self) -> None:
+    def _passwords(self, users: Sequence[str]) -> None:
         table = self.folder / "wattqueue.passwords"
         table.touch(0o600)
-        for user in ("controller", *self.trees):
+        for user in (*users, *self.trees):
             subprocess.run(["mosquitto_passwd", "-b", table, user, f"of-{user}"], check=True, capture_output=True)
             secret = self.folder / f"{user}.password"
             secret.touch(0o600)
@@ -157,7 +160,7 @@ class BrokerSite:
 
 
 @contextmanager
-def broker_site(folder: Path, nodes: Sequence[str] = ("n1", "n2"), **options: float) -> Iterator[BrokerSite]:
+def broker_site(folder: Path, nodes: Sequence[str] = ("n1", "n2"), **options: Any) -> Iterator[BrokerSite]:
     """Yield a site whose broker runs, and end all of its processes; skips, with the reason, without mosquitto."""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:

@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.powercap_tree import RANGE_UJ, PowercapTree
 from wattqueue.errors import InputError
-from wattqueue.live.agents import MOST_BYTES, AgentLink, AgentState, Arrived, BrokerSection, Desired
+from wattqueue.live.agents import AgentLink, AgentState, BrokerSection, Desired
+from wattqueue.live.limits_guard.messages import MOST_BYTES, Arrived
 from wattqueue_agent.agent import Agent, within
 from wattqueue_agent.config import load_agent_config
 from wattqueue_agent.hardware import GpuLimit, find_limits, gpu_limits

@@ -12,7 +12,8 @@ from unittest.mock import Mock, call, patch
 import pytest
 
 from wattqueue.errors import InputError
-from wattqueue.live.agents import Arrived, BrokerSection
+from wattqueue.live.agents import BrokerSection
+from wattqueue.live.limits_guard.messages import Arrived
 from wattqueue_agent.broker import KEEP_ALIVE_S, NOT_YET, Connection
 
 AT_LEAST_ONCE = 1

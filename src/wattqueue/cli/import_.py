@@ -60,9 +60,9 @@ def run(
     alone), attributed (it shared them, or it is unknown) or modelled.
     """
     from wattqueue.formats.atomic_folder import written
-    from wattqueue.formats.atomic_write import exists
     from wattqueue.formats.machine.file import parse_node_watts
     from wattqueue.formats.read import ReadOptions, read_workload
+    from wattqueue.formats.source import exists
     from wattqueue.formats.unusable import write_unusable
 
     if not out.name.endswith(WRITTEN):

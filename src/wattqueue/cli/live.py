@@ -114,6 +114,7 @@ def install(
     from wattqueue.live.slurm.connect import connect
     from wattqueue.live.slurm.examine_guard import guard_warnings
     from wattqueue.live.slurm.guard import Guard, guard_lines
+    from wattqueue.live.slurm.limits_file import limits_lines
     from wattqueue.live.units import require_usable, write_units
 
     settings = load_config(config)
@@ -144,6 +145,7 @@ def install(
         for line in write_units(units, settings, config):
             print(line)
     of_guard = guard_lines(guard, settings, config, write=write)
+    of_guard += limits_lines(guard, settings, config, write=write)
     lacks = guard_warnings(guard, settings, config)
     for text in (*of_guard, *guard.shared_lines(), *_licence_lines(settings), *lacks):
         print(text)

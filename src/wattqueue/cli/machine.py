@@ -80,10 +80,10 @@ def guess(
     maximum. A file that exists is replaced with --force only, since its figures may have been confirmed.
     """
     from wattqueue.formats.atomic_folder import written
-    from wattqueue.formats.atomic_write import exists
     from wattqueue.formats.machine.file import machine_data, machine_toml, write_machine
     from wattqueue.formats.machine.guess import guess_machine, node_watts
     from wattqueue.formats.read import read_workload
+    from wattqueue.formats.source import exists
 
     table = read_workload(jobs).jobs
     # marks are the comments of guessed figures, by their path in the file.

@@ -20,7 +20,6 @@ from wattqueue.formats.atomic_write import (
     HINT,
     atomic_text,
     atomic_write,
-    exists,
     is_stream,
     new_mode,
     not_written,
@@ -28,6 +27,7 @@ from wattqueue.formats.atomic_write import (
     resolved,
     temporary_of,
 )
+from wattqueue.formats.source import exists
 
 
 @contextmanager

@@ -48,17 +48,6 @@ _DESCRIPTORS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
 """Paths of open files, which are written to even where a regular file stands behind them: it is open elsewhere."""
 
 
-def exists(path: Path) -> bool:
-    """Return whether a path exists; False for one that the system cannot have, such as a name of 5,000 letters.
-
-    ``Path.exists`` raises OSError for those, which a text that a user typed must not.
-    """
-    try:
-        return path.exists()
-    except OSError:
-        return False
-
-
 @contextmanager
 def atomic_write(path: Path, *, mode: int | None = None, sync: bool = True) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block ends without an error.
@@ -153,11 +142,7 @@ def _remove_unlocked(left: Path) -> None:
 
 def not_written(path: Path, error: OSError) -> OutputError:
     """Return the operating system's error as an OutputError with the path and a hint."""
-    return OutputError(
-        f"could not be written: {error.strerror or error}",
-        where=path,
-        hint=HINT,
-    )
+    return OutputError(f"could not be written: {error.strerror or error}", where=path, hint=HINT)
 
 
 def resolved(path: Path) -> Path:

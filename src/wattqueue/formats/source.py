@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from wattqueue.errors import InputError
-from wattqueue.formats.atomic_write import exists
 
 BLOCK_BYTES = 8 << 20
 """Size of a block of lines: large enough for polars to be fast, small enough for any machine."""
@@ -45,6 +44,17 @@ MOST_RATIO = 200
 """Beyond ``LEAST_UNPACKED``, how many times its own size a gzip file may unpack to; gzip itself reaches 1,030."""
 GZIP_MAGIC = b"\x1f\x8b"
 """First two bytes of every gzip file (RFC 1952)."""
+
+
+def exists(path: Path) -> bool:
+    """Return whether a path exists; False for one that the system cannot have, such as a name of 5,000 letters.
+
+    ``Path.exists`` raises OSError for those, which a text that a user typed must not.
+    """
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def in_folder(name: str, folder: Path) -> str:

@@ -26,12 +26,12 @@ from wattqueue.formats.checked_toml import Section, first_finding
 from wattqueue.live.entry_points import live_extension
 from wattqueue.live.files.lease import AHEAD_S
 from wattqueue.live.files.reading import HINT, is_loopback
+from wattqueue.live.limits_guard.messages import MOST_BYTES, Arrived
 from wattqueue.live.telemetry.base import PowerSample, Reading
+from wattqueue.live.watts.node_records import next_number
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
 """A name that may stand in a topic: no wildcard and no separator."""
-MOST_BYTES = 1 << 16
-"""A longer message is refused unread."""
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -120,13 +120,6 @@ PAST = 120
 """States of a node that are kept for its counters."""
 
 
-class Arrived(NamedTuple):
-    """A message, and the node that its topic names."""
-
-    node: str
-    text: bytes
-
-
 class AgentConnection(Protocol):
     """What carries messages between a controller and agents; it connects again by itself."""
 
@@ -156,12 +149,27 @@ class Counted(NamedTuple):
     counters: Mapping[str, float]
 
 
-def agents_behind(section: BrokerSection, other_w: float) -> AgentLink:
+class LimitSender(Protocol):
+    """What hands limits that are asked for to the process that publishes them (``live.limits_guard``)."""
+
+    problem: str
+    """Why the last ones were not taken; empty where they were."""
+
+    def send(self, number: int, limits: Mapping[str, Mapping[str, float]]) -> None:
+        """Hand over limits of nodes by name; the process may publish less."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+def agents_behind(section: BrokerSection, other_w: float, sender: LimitSender | None = None) -> AgentLink:
     """Begin to connect to a broker, and return its agents. Raises: InputError where a file of it cannot be used."""
     connect: Callable[[BrokerSection, str, str], AgentConnection] = live_extension("broker")
     connection = connect(section, section.user or USER, "state/+")
     connection.open()
-    return AgentLink(connection, other_w)
+    return AgentLink(connection, other_w, sender)
 
 
 @dataclass
@@ -174,6 +182,7 @@ class AgentLink:
     Attributes:
         connection: A connection that listens to ``state/+``.
         other_w: Watts of each node that neither RAPL nor NVML measures.
+        sender: Where limits are asked for; None: this process publishes them itself.
         states: The newest state of each node.
         counts: Messages that were refused, by the reason.
         number: Of the newest message.
@@ -182,6 +191,7 @@ class AgentLink:
 
     connection: AgentConnection
     other_w: float = 0.0
+    sender: LimitSender | None = None
     name: str = "agent"
     resolution_w: float = 0.0
     states: dict[str, AgentState] = field(default_factory=dict)
@@ -191,18 +201,20 @@ class AgentLink:
     _before: dict[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connections."""
         self.connection.close()
+        if self.sender is not None:
+            self.sender.close()
 
     def ask(self, limits: Mapping[str, Mapping[str, float]], now_s: float, hold_s: float) -> None:
         """Ask nodes for limits by name, in watts or hertz, that hold for ``hold_s`` from ``now_s`` (epoch) on.
 
-        All limits of a node are replaced. A number given out is above all earlier ones, even if the clock went back a
-        little. If it went back by more than ``AHEAD_S``, agents have refused what was numbered by it, as they would now
-        refuse what follows: the numbers begin again with the time.
+        All limits of a node are replaced.
         """
-        issued = round(now_s * 1e9)
-        self.number = issued if self.number > issued + AHEAD_S * 1e9 else max(self.number + 1, issued)
+        self.number = next_number(self.number, now_s)
+        if self.sender is not None:
+            self.sender.send(self.number, limits)
+            return
         for node, values in limits.items():
             message = Desired(node=node, number=self.number, expires_s=now_s + hold_s, limits=dict(values))
             self.connection.send(f"desired/{node}", message.text(), retain_s=max(1, round(hold_s)))
@@ -245,7 +257,7 @@ class AgentLink:
         self.receive(now_s)
         samples: dict[str, PowerSample] = {}
         problems = [f"{kind}: {count}" for kind, count in self.counts.items()]
-        problems += [self.connection.problem] if self.connection.problem else []
+        problems += filter(None, [self.connection.problem, self.sender.problem if self.sender is not None else ""])
         for node, state in self.states.items():
             if state.metered and state.power_w.keys() >= set(state.metered):
                 power_w = sum(state.power_w.values()) + self.other_w

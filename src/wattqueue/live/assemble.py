@@ -53,6 +53,7 @@ from wattqueue.live.files.reading import read_secret
 from wattqueue.live.files.status import HEAD, RunDir, notify
 from wattqueue.live.guard.client import GuardedRunDir, connection_to
 from wattqueue.live.guard.required import chooses_frequencies, require_accepted
+from wattqueue.live.limits_guard.client import limits_at
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
@@ -93,7 +94,8 @@ def sources_of(config: LiveConfig) -> list[TelemetrySource]:
     if t.pm_counters:
         sources.append(PmCounters(t.pm_counters))
     if t.broker is not None:
-        sources.append(agents_behind(t.broker, t.other_w))
+        socket = None if config.guard is None else config.guard.limits_socket
+        sources.append(agents_behind(t.broker, t.other_w, None if socket is None else limits_at(socket)))
     if t.prometheus_url:
         token = read_secret(t.prometheus_token_file) if t.prometheus_token_file is not None else ""
         where = (t.prometheus_url, t.prometheus_query, t.prometheus_label, t.prometheus_fresh_query)

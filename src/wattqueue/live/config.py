@@ -73,6 +73,10 @@ class GuardSection(Section):
     """The guard's run folder: heartbeat, lease, the figure that is withheld."""
     planner: str = "wattqueue"
     """The account of the controller, which has no rights in Slurm then; ``user`` is that of the guard."""
+    limits_socket: Path | None = None
+    """Socket of the process that alone publishes limits of nodes; without it this process has the right itself."""
+    limits_user: str = "wattqueue-limits"
+    """The account of that process."""
 
 
 class TelemetrySection(Section):
@@ -287,6 +291,9 @@ def load_config(path: Path) -> LiveConfig:
     if config.targets is not None and config.openadr is not None:
         hint = "leave one of them out: targets from two sources may overlap"
         raise InputError("targets and [openadr] both state load targets", where=path, hint=hint)
+    if config.guard is not None and config.guard.limits_socket is not None and config.telemetry.broker is None:
+        hint = "name the broker in [telemetry.broker], with a user that may read states and write nothing"
+        raise InputError("guard.limits_socket: there are no agents without a broker", where=path, hint=hint)
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is None:
         raise InputError("slurm.pool_file is needed to set the pool by reconfigure", where=path)
     return config

@@ -25,11 +25,14 @@ from pydantic import BaseModel
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.toml import dumps
+from wattqueue.live.agents import BrokerSection
 from wattqueue.live.config import GuardSection, LiveConfig
 
 UNITS = ("wattqueue-live.service", "wattqueue-live-release.service", "wattqueue-live-release.timer")
 GUARD_UNIT, GUARD_FILE = "wattqueue-guard.service", "guard.toml"
 """The unit of a guard, and its configuration, which stands beside that of the controller."""
+LIMITS_UNIT, LIMITS_FILE = "wattqueue-limits.service", "limits.toml"
+"""The same of what publishes limits of nodes."""
 _PLAIN = re.compile(r"[\w./\-+]+")
 """Paths that need no quoting in a unit file."""
 _HIDDEN = {
@@ -122,15 +125,18 @@ def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
     for path in (program, file, *written):
         if not _PLAIN.fullmatch(str(path)):
             raise OutputError(f"{str(path)!r} cannot stand in a unit file", hint="letters, digits, _ . / - +")
-    if name == GUARD_UNIT:
-        python, beside = program.parent / "python3", file.parent / GUARD_FILE
-        text = text.replace("/usr/bin/env python3", str(python)).replace(f"/etc/wattqueue/{GUARD_FILE}", str(beside))
+    own_file = {GUARD_UNIT: GUARD_FILE, LIMITS_UNIT: LIMITS_FILE}.get(name, "")
+    if own_file:
+        python, beside = program.parent / "python3", file.parent / own_file
+        text = text.replace("/usr/bin/env python3", str(python)).replace(f"/etc/wattqueue/{own_file}", str(beside))
     text = text.replace("/usr/bin/env wattqueue", str(program)).replace("/etc/wattqueue/live.toml", str(file))
     own = re.search(r"^ReadWritePaths=(.*)$", text, re.MULTILINE)
     if own is not None:  # the others may be missing when the service starts
         more = [f" -{path}" for path in written if not path.is_relative_to(own[1])]
         text = text.replace(own[0], own[0] + "".join(more))
-    account = config.guard.planner if config.guard is not None and name == UNITS[0] else config.user
+    account = config.user
+    if config.guard is not None:
+        account = {UNITS[0]: config.guard.planner, LIMITS_UNIT: config.guard.limits_user}.get(name, account)
     if account:
         text = re.sub(r"^(User|Group)=.*$", rf"\1={account}", text, flags=re.MULTILINE)
     return text
@@ -148,6 +154,8 @@ def _written(name: str, config: LiveConfig) -> list[Path]:
         own.append(Path(config.applications.database).parent)
     if name == GUARD_UNIT and config.guard is not None:
         paths = [config.guard.run_dir, config.guard.socket.parent, *slurm]
+    elif name == LIMITS_UNIT and config.guard is not None:
+        paths = [config.guard.limits_socket and config.guard.limits_socket.parent]
     elif name == UNITS[0] and config.guard is not None:
         paths = own
     else:
@@ -184,6 +192,7 @@ def guard_text(
             "cap": cap,
             "without_jobs_w": math.ceil(without_jobs_w),
             "away_s": config.away_s,
+            **({} if guard.limits_socket is None else {"limits_socket": str(guard.limits_socket)}),
             "free": sorted(free),
             "node_w": dict(sorted(node_w.items())),
             "slurm": {name: str(value) for name, value in slurm.items() if value is not None},
@@ -192,16 +201,53 @@ def guard_text(
     )
 
 
+def limits_text(
+    config: LiveConfig,
+    guard: GuardSection,
+    broker: BrokerSection,
+    node_w: Mapping[str, float],
+    without_nodes_w: float,
+    cap_w: float,
+    *,
+    keeps_cap: bool,
+) -> str:
+    """Return a configuration for what publishes limits, for an administrator to read before it is used.
+
+    ``node_w``: the most that a node draws, by lists of nodes; ``without_nodes_w``: what counts of the cap beside them.
+    ``cap_w`` as in ``guard_text``. ``keeps_cap``: whether the row keeps the cap by limits.
+    """
+    cap = config.cap if math.isnan(cap_w) else "none" if math.isinf(cap_w) else f"{cap_w:.0f}W"
+    where = {"host": broker.host, "port": broker.port, "cluster": broker.cluster, "password_file": "limits.password"}
+    return dumps(
+        {
+            "socket": str(guard.limits_socket),
+            "planner": guard.planner,
+            "guard": config.user,
+            "cap": cap,
+            "keeps_cap": keeps_cap,
+            "without_nodes_w": without_nodes_w,
+            "other_w": config.telemetry.other_w,
+            "hold_s": config.limits.hold_s,
+            "silence_s": config.limits.silence_s,
+            "away_s": config.away_s,
+            "node_w": dict(node_w),
+            "broker": {**where, **({} if broker.ca_file is None else {"ca_file": str(broker.ca_file)})},
+        }
+    )
+
+
 def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
     """Write the units into a folder; returns what was done. Raises OutputError where it cannot be written."""
     require_usable(config, file)
     program, done = executable(), []
-    for name in (*UNITS, *([] if config.guard is None else [GUARD_UNIT])):
+    own = [] if config.guard is None else [GUARD_UNIT]
+    own += [LIMITS_UNIT] if config.guard is not None and config.guard.limits_socket is not None else []
+    for name in (*UNITS, *own):
         atomic_text(folder / name, render(name, config, file.resolve(), program), mode=0o644)
         done.append(f"wrote {folder / name}")
     return done
 
 
 def units_in(folder: Path) -> list[Path]:
-    """Return the units of this package in a folder, with that of a guard."""
-    return [path for name in (*UNITS, GUARD_UNIT) if (path := folder / name).exists()]
+    """Return the units of this package in a folder, with those of a guard."""
+    return [path for name in (*UNITS, GUARD_UNIT, LIMITS_UNIT) if (path := folder / name).exists()]

@@ -164,7 +164,7 @@ def test_the_guard_says_what_it_checks_against(served: Served) -> None:
     assert found == {
         "cap_w": float(CAP_W), "problem": "", "node_w": dict(NODE_W), "without_jobs_w": float(IDLE_W), "free": [],
         "overshoot": [0.0, 0.0], "accepted": [], "last_resort": [], "silent_s": None, "frequency_dir": "",
-        "consent": {"users": {}, "accounts": {}, "others": False},
+        "limits_socket": "", "consent": {"users": {}, "accounts": {}, "others": False},
     }  # fmt: skip
     planner = served.connection()
     planner.ask(Packet({"do": "alive"}))

@@ -32,9 +32,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
-from wattqueue.formats.atomic_write import atomic_write, exists
+from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.checked_toml import first_finding
 from wattqueue.formats.physics import anchored, physics_files
+from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.codec import plain

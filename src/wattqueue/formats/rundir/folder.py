@@ -30,12 +30,11 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats._parquet import readable
 from wattqueue.formats.atomic_folder import atomic_folder, polars_errors
-from wattqueue.formats.atomic_write import exists
 from wattqueue.formats.csv_records import whole_as_integers
 from wattqueue.formats.json_text import figure
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.formats.rundir import follows, tables
-from wattqueue.formats.source import opened
+from wattqueue.formats.source import exists, opened
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.formats.unusable import Unusable, put_unusable, read_unusable
 from wattqueue.model.comparability import WorkDone

@@ -24,7 +24,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.planner import RoundState, StageFunction
 from wattqueue.live.telemetry.base import TelemetrySource
 from wattqueue.live.watts.lowering import NO_LIMITS, LimitsInForce
+from wattqueue.live.watts.node_records import SLACK_W, LimitRules, NodeRecord, aim, shares
 from wattqueue.live.world import Layout
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.interfaces import stated
@@ -43,59 +44,6 @@ from wattqueue.policy.registry import Policy
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import View
-
-ROUNDING = 0.01
-"""Share by which a limit in force may differ from the one that was sent: hardware rounds."""
-LEAST_CHANGE_W = 0.5
-"""A raise by less is not sent for itself."""
-RENEWALS = 4.0
-"""How often a message is sent within the time for which it holds."""
-SLACK_W = 1e-3
-"""Watts by which sums of limits may differ: a node's limit is shared out and summed again."""
-MOST_SENT = 16
-"""Messages that are remembered of a node whose agent carries none out; it counts at its maximum then."""
-
-
-class Sent(NamedTuple):
-    """A message to a node."""
-
-    number: int
-    cap_w: float
-    at_s: float
-
-
-class LimitRange(NamedTuple):
-    """The parts of a node that are limited, and the range of their sum with ``other_w``."""
-
-    parts: tuple[str, ...]
-    low_w: float
-    high_w: float
-
-
-@dataclass
-class NodeRecord:
-    """What is known of one node.
-
-    Attributes:
-        wanted_w: Limit that the policy decided; NaN as long as it decided none.
-        hertz: Frequency that the policy decided; NaN for none.
-        sent: Messages that its agent may not have carried out yet, the newest last.
-        newest: The newest message.
-        why: Why its agent is not relied on; empty where it is.
-        span: What its agent limits.
-        possible_w: The highest limit that may be in force; its maximum where its agent is not relied on.
-        target_w: What it is asked for; NaN for nothing.
-    """
-
-    wanted_w: float = math.nan
-    hertz: float = math.nan
-    sent: list[Sent] = field(default_factory=list)
-    newest: Sent | None = None
-    newest_hz: float = math.nan
-    why: str = "no agent was heard of"
-    span: LimitRange | None = None
-    possible_w: float = math.inf
-    target_w: float = math.nan
 
 
 @dataclass
@@ -148,14 +96,10 @@ class NodeLimits:
         if off_w is not None:
             node.why, node.possible_w = "off", off_w
             return off_w, off_w, off_w, 0.0, math.nan, math.nan
-        node.why, node.span = self._relied_on(node, state, now_s)
-        span = node.span
-        if state is None or span is None or node.why:
-            most_w = node.possible_w = self.most_w[name]
+        span = node.take(state, now_s, self.most_w[name], self.rules)
+        if state is None or span is None:
+            most_w = self.most_w[name]
             return most_w, most_w, most_w, math.nan, math.nan, math.nan
-        node.possible_w = min(
-            max([self._in_force(state, span, node), *(s.cap_w for s in node.sent)]), self.most_w[name]
-        )
         if self.active and math.isnan(node.wanted_w):
             node.wanted_w = span.high_w
         cap_w = span.high_w if math.isnan(node.wanted_w) else min(max(node.wanted_w, span.low_w), span.high_w)
@@ -164,33 +108,10 @@ class NodeLimits:
         measured = power_w if state.power_w.keys() >= set(state.metered) else math.nan
         return cap_w, span.low_w, span.high_w, measured, *frequencies(state)
 
-    def _relied_on(self, node: NodeRecord, state: AgentState | None, now_s: float) -> tuple[str, LimitRange | None]:
-        """Return why a node's agent is not relied on (empty if it is), and what it limits."""
-        if state is None:
-            return "no agent was heard of", None
-        if abs(now_s - state.time_s) > self.silence_s:
-            return f"its agent is silent (no state of the last {self.silence_s:g} s)", None
-        span = range_of(state, self.link.other_w, self.most_w[state.node])
-        if isinstance(span, str):
-            return span, None
-        node.sent = [one for one in node.sent if one.number > state.number]
-        if node.sent and state.time_s - node.sent[0].at_s > self.silence_s:
-            return "its agent does not carry out what it is asked for", span
-        newest = node.newest
-        if newest is not None and not node.sent and not math.isnan(newest.cap_w):
-            force_w = self._in_force(state, span, node)
-            if state.number == newest.number and force_w > newest.cap_w * (1.0 + ROUNDING):
-                return "its agent reads back a higher limit than it was asked for", span
-        return "", span
-
-    def _in_force(self, state: AgentState, span: LimitRange, node: NodeRecord) -> float:
-        """Return a node's limit as its agent read it back; the one that was sent where they differ by rounding."""
-        force_w = self.link.other_w + sum(state.limits.get(name, math.inf) for name in span.parts)
-        newest = node.newest
-        carried_out = newest is not None and newest.number == state.number
-        if newest is not None and carried_out and abs(force_w - newest.cap_w) <= ROUNDING * newest.cap_w:
-            return newest.cap_w
-        return force_w
+    @property
+    def rules(self) -> LimitRules:
+        """Return how limits are set."""
+        return LimitRules(self.link.other_w, self.hold_s, self.silence_s)
 
     def decide(self, asked: Mapping[int, float], hertz: Mapping[str, float]) -> None:
         """Take over what a round decided: limits in watts by unit, and all frequencies in hertz by node."""
@@ -206,42 +127,20 @@ class NodeLimits:
         changed: dict[str, dict[str, float]] = {}
         for name, node in self.nodes.items():
             values = self._values(name, node)
-            if values is not None and self._is_due(node, now_s):
+            if values is not None and node.is_due(now_s, self.hold_s):
                 changed[name] = values
         if not changed:
             return
         self.link.ask(changed, now_s, self.hold_s)
         for name in changed:
-            node = self.nodes[name]
-            node.newest, node.newest_hz = Sent(self.link.number, node.target_w, now_s), node.hertz
-            node.sent = [*node.sent[-MOST_SENT:], node.newest]
-            if not math.isnan(node.target_w):
-                node.possible_w = max(node.possible_w, node.target_w)
+            self.nodes[name].note_sent(self.link.number, now_s)
 
     def _aim(self) -> None:
         """Set the limit that each node is to be asked for now: lowered at once, raised into confirmed room."""
-        live = {name: node for name, node in self.nodes.items() if not node.why and not math.isnan(node.wanted_w)}
-        for node in self.nodes.values():
-            if node.why and not math.isnan(node.target_w):  # renewed as it was: it can only be lower than counted
-                node.target_w = min(node.target_w, node.wanted_w)
-        room_w = sum(node.wanted_w - node.possible_w for node in live.values())
-        rise_w = sum(max(0.0, node.wanted_w - node.possible_w) for node in live.values())
-        share = min(1.0, max(0.0, room_w) / rise_w) if rise_w > 0 else 0.0
-        if rise_w > LEAST_CHANGE_W and share < 1.0:
+        wanted = [node for node in self.nodes.values() if not node.why and not math.isnan(node.wanted_w)]
+        room_w = sum(node.wanted_w - node.possible_w for node in wanted)
+        if aim(self.nodes.values(), room_w):
             self.counts["raises that waited for lowered limits"] += 1
-        for node in live.values():
-            node.target_w = min(node.wanted_w, node.possible_w + share * max(0.0, node.wanted_w - node.possible_w))
-
-    def _is_due(self, node: NodeRecord, now_s: float) -> bool:
-        """Whether a node is asked now: for something else, or once more."""
-        newest = node.newest
-        if newest is None or now_s - newest.at_s >= self.hold_s / RENEWALS:
-            return True
-        moved_w = node.target_w - newest.cap_w
-        turned = node.hertz != node.newest_hz and not (math.isnan(node.hertz) and math.isnan(node.newest_hz))
-        return (
-            turned or moved_w < 0 or moved_w > LEAST_CHANGE_W or math.isnan(node.target_w) != math.isnan(newest.cap_w)
-        )
 
     def _values(self, name: str, node: NodeRecord) -> dict[str, float] | None:
         """Return the limits to ask a node for; None where nothing is wanted of it."""
@@ -354,29 +253,6 @@ def limits_of(
                 counters.link, counters.names = source, layout.names
             return NodeLimits(source, layout, times.hold_s, times.silence_s, holds_budget=holds, counters=counters)
     return None
-
-
-def range_of(state: AgentState, other_w: float, most_w: float) -> LimitRange | str:
-    """Return what an agent limits, or why the whole node cannot be limited."""
-    parts = tuple(state.metered)
-    if not parts:
-        return "its agent finds nothing to limit"
-    forbidden = [name for name in parts if name not in state.low]
-    if forbidden:
-        return f"its agent may not limit {forbidden[0]}"
-    low_w = other_w + sum(state.low[name] for name in parts)
-    high_w = min(other_w + sum(state.high[name] for name in parts), most_w)
-    if low_w >= high_w:
-        return f"its limits start at {low_w:.0f} W, above its maximum of {most_w:.0f} W"
-    return LimitRange(parts, low_w, high_w)
-
-
-def shares(state: AgentState, cap_w: float) -> dict[str, float]:
-    """Return the limits of a node's parts that sum to ``cap_w``, each at the same point of its range."""
-    low = {name: state.low[name] for name in state.metered}
-    room = {name: state.high[name] - low[name] for name in state.metered}
-    point = min(max((cap_w - sum(low.values())) / max(sum(room.values()), 1e-9), 0.0), 1.0)
-    return {name: low[name] + point * room[name] for name in state.metered}
 
 
 def frequencies(state: AgentState) -> tuple[float, float]:

@@ -42,6 +42,7 @@ from wattqueue.live.cluster import (
 )
 from wattqueue.live.consent_tags import parse_tag
 from wattqueue.live.guard.limits import LeastLimits
+from wattqueue.live.guard.limits_told import LimitsTold
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.watts.bound import HeldWatts, WattBound, limit_w, open_w
 
@@ -51,7 +52,7 @@ OTHER = "it names another job than its key"
 NO_CONSENT = "its user does not consent, and it is no last resort (`last_resort` of guard.toml)"
 NO_FOLDER = "guard.toml names no folder for frequencies (`frequency_dir` in [slurm])"
 STARTS_ACCEPTED = frozenset({"estimates", "frequencies"})
-RUNS_ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
+RUNS_ACCEPTED = STARTS_ACCEPTED | {"limits"}
 OF_A_JOB = (ChangeJob, ContinueJob, ReleaseJob, RequeueJob, StopJob)
 """Writes that are checked against a job; a hold or a priority of any job raises nothing."""
 
@@ -73,6 +74,8 @@ class Seen:
     pool: Pool | None
     details: Callable[[], Mapping[JobKey, Details]] = dict
     """What jobs stated, as read last."""
+    limits: LimitsTold | None = None
+    """Which limits of nodes are in force; None where nobody is asked, and the planner's word counts."""
 
 
 class GuardBound(WattBound):
@@ -96,10 +99,22 @@ class GuardBound(WattBound):
 
     def held_by(self, row: Job) -> HeldWatts:
         """Return what a running job holds."""
-        licence, most = max(row.watts, 0), self.settings.most_w(row.partition, len(row.node_names) or row.nodes)
-        accepted = row.watts >= 0 and bool(self.settings.accepted & RUNS_ACCEPTED)
-        counted, most = 0 if row.state == "suspended" else licence, licence if accepted else max(licence, most)
+        licence = max(row.watts, 0)
+        counted, most = 0 if row.state == "suspended" else licence, max(licence, self._most_w(row))
         return HeldWatts(counted, licence, most) if row.state == "stopped" else HeldWatts(counted, most)
+
+    def _most_w(self, row: Job) -> int:
+        """Return what counts for a running job above its licence: nothing where the licence is accepted."""
+        accepted, told = self.settings.accepted & RUNS_ACCEPTED, self.seen.limits
+        if row.watts < 0 or not accepted:
+            return self.settings.most_w(row.partition, len(row.node_names) or row.nodes)
+        if told is None or accepted & STARTS_ACCEPTED:
+            return 0
+        if told.holds and row.node_names and told.below_w.keys() >= set(row.node_names):
+            return 0  # whatever starts: limits of all nodes keep the cap
+        most_w = self.settings.most_w(row.partition, 1)
+        below_w = sum(min(float(most_w), told.below_w.get(name, 0.0)) for name in row.node_names)
+        return math.ceil(most_w * (len(row.node_names) or row.nodes) - below_w)
 
     def refusal(self, write: Write) -> str:
         """Return why a write is not carried out; empty where it may be."""

@@ -32,6 +32,9 @@ class GuardConnection:
     path: Path
     timeout_s: float = 60.0
     """Longest wait for an answer: a batch of writes takes some seconds on a busy Slurm."""
+    name: str = "the guard"
+    unit: str = "wattqueue-guard.service"
+    """What is asked, and its unit, for messages."""
     _channel: socket.socket | None = None
     _one: threading.Lock = field(default_factory=threading.Lock)
     """An answer belongs to the request before it: sources of telemetry ask from threads of their own."""
@@ -49,9 +52,10 @@ class GuardConnection:
         except (WireError, OSError) as error:
             self.close()
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise SlurmError(f"the guard gives {UNANSWERED}: {why}", where=self.path, hint=_remedy(error)) from error
+            what = f"{self.name} gives {UNANSWERED}: {why}"
+            raise SlurmError(what, where=self.path, hint=_remedy(error, self.unit)) from error
         if "error" in answer.header:
-            raise SlurmError(f"the guard refuses: {answer.header['error']}")
+            raise SlurmError(f"{self.name} refuses: {answer.header['error']}")
         return answer
 
     def close(self) -> None:
@@ -69,12 +73,12 @@ class GuardConnection:
         return channel
 
 
-def _remedy(error: Exception) -> str:
+def _remedy(error: Exception, unit: str) -> str:
     """Return what a person does about a guard that gives no answer."""
     if isinstance(error, PermissionError):
         return "this account may not enter the folder of the socket: it needs the mode 0711"
     if isinstance(error, OSError) and not isinstance(error, TimeoutError):
-        return "nobody listens there: systemctl start wattqueue-guard.service, and look into its journal"
+        return f"nobody listens there: systemctl start {unit}, and look into its journal"
     return "its journal says why; it serves root, its own account, and the one that `planner` of guard.toml names"
 
 

@@ -75,9 +75,8 @@ class OwnCap:
 
 def _watts(text: str | None) -> float:
     """Return the watts of a row; inf where it lifts the cap. Raises: ValueError."""
-    words = {"none": math.inf, "inf": math.inf}
-    watts = words.get((text or "").strip().lower())
-    watts = float(text or "") if watts is None else watts
+    word = (text or "").strip().lower()
+    watts = math.inf if word in ("none", "inf") else float(word)
     if math.isnan(watts) or watts < 0:
         raise ValueError(f"{text!r} is no cap")
     return watts

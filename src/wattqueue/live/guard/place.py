@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-CHANGES = ("write", "alive", "away", "submit-data")
+CHANGES = ("write", "alive", "away", "submit-data", "ask")
 """Requests that change something."""
 
 

@@ -46,6 +46,7 @@ from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.checks import GuardBound, Seen
 from wattqueue.live.guard.data_file import safe_lines
 from wattqueue.live.guard.limits import LeastLimits
+from wattqueue.live.guard.limits_told import LimitsReader
 from wattqueue.live.guard.messages import from_json
 from wattqueue.live.guard.own_cap import OwnCap
 from wattqueue.live.guard.place import PlannerPlace
@@ -106,6 +107,7 @@ class WriteGuard:
         """Make what holds the right to write."""
         self.cap = OwnCap(self.settings.cap)
         self.lease, self.limits = Lease(self.settings.run_dir, "guard"), LeastLimits()
+        self.limits_reader = None if self.settings.limits_socket is None else LimitsReader(self.settings.limits_socket)
         self.applier = Applier(self.writer, self.journal, self.boundary)
         self.allowed: Collection[int | None] = {0, os.getuid(), self.settings.planner_uid()}  # root asks how it is
         self.place = PlannerPlace(min(SILENT_S, self.settings.away_s / 4.0))
@@ -267,7 +269,8 @@ class WriteGuard:
         taken_s, text = self._texts[JOBS]
         self._rows, _ = parse_jobs(text, self._rows)
         jobs = tuple(self._rows.values())
-        return Seen(taken_s, jobs, counted_pool(parse_pool(self._texts[POOL][1]), jobs), self._stated)
+        pool = counted_pool(parse_pool(self._texts[POOL][1]), jobs)
+        return Seen(taken_s, jobs, pool, self._stated, None if self.limits_reader is None else self.limits_reader.ask())
 
     def _stated(self) -> dict[JobKey, Details]:
         """Return what jobs stated; a list that was parsed is kept, since it has 3 kB a job."""

@@ -11,6 +11,8 @@ An example::
     accepted = []                      # what else than the maximum of its nodes may count for a job (``ACCEPTED``)
     last_resort = []                   # "stop", "requeue", "frequency": done without consent of the job's user
 
+    limits_socket = "/run/wattqueue-limits/socket"    # optional: what says which limits of nodes are in force
+
     [node_w]                           # most net watts of a node, by partition of the cluster
     batch = 300
 
@@ -19,8 +21,6 @@ An example::
 
 from __future__ import annotations
 
-import pwd
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,7 +28,8 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.live.consent_tags import SiteDefaults
-from wattqueue.live.guard.own_cap import QUANTITY, UNITS_W, quantity_of, watts_of
+from wattqueue.live.guard.own_cap import UNITS_W, quantity_of
+from wattqueue.live.guard.table_reader import TableReader, uid_of
 from wattqueue.live.watts.bound import NO_OVERSHOOT, AcceptedOvershoot
 
 ACCEPTED = frozenset({"estimates", "frequencies", "limits"})
@@ -59,6 +60,8 @@ class GuardSettings:
     """What holds for jobs whose comment states no consent."""
     away_s: float = 120.0
     slurm: Mapping[str, Any] = field(default_factory=dict)
+    limits_socket: Path | None = None
+    """Where what publishes limits of nodes says which are in force; None: the planner's word counts."""
 
     def most_w(self, partitions: str, nodes: int) -> int:
         """Return the most that a job of so many nodes can draw in one of these partitions (``p1,p2``)."""
@@ -78,17 +81,13 @@ class GuardSettings:
             "accepted": sorted(self.accepted),
             "last_resort": sorted(self.last_resort),
             "consent": asdict(self.consent),
+            "limits_socket": str(self.limits_socket or ""),
             "frequency_dir": str(self.slurm.get("frequency_dir", "")),
         }
 
     def planner_uid(self) -> int | None:
         """Return the user id that may connect; None for the guard's own. Raises: InputError for an unknown account."""
-        if not self.planner:
-            return None
-        try:
-            return pwd.getpwnam(self.planner).pw_uid
-        except KeyError as error:
-            raise InputError(f"there is no account {self.planner!r}", where="planner") from error
+        return uid_of(self.planner, "planner") if self.planner else None
 
 
 def overshoot_of(text: str, name: str) -> AcceptedOvershoot:
@@ -107,56 +106,24 @@ def read_settings(path: Path) -> GuardSettings:
 
 def parse_settings(text: bytes, path: Path) -> GuardSettings:
     """Return what a text says as the file at ``path`` would. Raises: InputError naming the key."""
-    try:
-        return _Reader(path, tomllib.loads(text.decode())).settings()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"is no TOML: {error}", where=path) from error
+    return _Reader.of(text, path).settings()
 
 
-@dataclass
-class _Reader:
-    """Takes values of a table, each with its type."""
-
-    path: Path
-    data: dict[str, Any]
+class _Reader(TableReader):
+    """Takes the settings of a guard."""
 
     def settings(self) -> GuardSettings:
         overshoot = overshoot_of(self.take("overshoot", str, "0W"), "overshoot")
         found = GuardSettings(
-            self._path(self.take("socket", str)), self._path(self.take("run_dir", str)), self._cap(), self._watts(),
-            self._number("without_jobs_w"), self.take("planner", str, ""), frozenset(self.take("free", list, [])),
+            self.file("socket"), self.file("run_dir"), self.cap(), self._watts(),
+            self.number("without_jobs_w"), self.take("planner", str, ""), frozenset(self.take("free", list, [])),
             overshoot, self._words("accepted", ACCEPTED), self._words("last_resort", LAST_RESORT),
-            self._defaults(), self._number("away_s", 120.0), self.take("slurm", dict, {}),
+            self._defaults(), self.number("away_s", 120.0), self.take("slurm", dict, {}),
+            self.file("limits_socket") if "limits_socket" in self.data else None,
         )  # fmt: skip
-        if self.data:
-            raise InputError(f"unknown key {min(self.data)!r}", where=self.path)
+        self.end()
         found.planner_uid()
         return found
-
-    def take(self, name: str, kind: type, default: Any = None) -> Any:
-        """Take a value out of the table. Raises: InputError where it is missing or of another type."""
-        value = self.data.pop(name, default)
-        if not isinstance(value, kind) or isinstance(value, bool):
-            what = "is missing" if value is None else f"is no {kind.__name__}"
-            raise InputError(f"{name} {what}", where=self.path)
-        return value
-
-    def _path(self, text: str) -> Path:
-        return self.path.resolve().parent / text
-
-    def _cap(self) -> str:
-        """Return the cap; that of a file as a whole path."""
-        text: str = self.take("cap", str)
-        if QUANTITY.fullmatch(text.strip()):
-            watts_of(text, "cap")
-            return text
-        return text if text == "none" else str(self._path(text))
-
-    def _number(self, name: str, default: float | None = None) -> float:
-        value = self.data.pop(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1e15:
-            raise InputError(f"{name} must be a number of at least 0", where=self.path)
-        return float(value)
 
     def _watts(self) -> Mapping[str, int]:
         found = self.take("node_w", dict)

@@ -17,6 +17,7 @@ from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.examine_guard import compare_settings, examine_accepted, examine_audit, examine_guard
 from wattqueue.live.slurm.guard import Guard, guard_file_text
+from wattqueue.live.slurm.limits_file import examine_limits
 from wattqueue.live.slurm.submit_text import VERSION, Written, read_data
 from wattqueue.live.units import GUARD_FILE
 
@@ -55,6 +56,7 @@ def examine_live(
         if config.guard is not None and file is not None:
             text = guard_file_text(guard, config, config.guard)
             yield from compare_settings(file.absolute().parent / GUARD_FILE, text, answer)
+            yield from examine_limits(config, guard, file)
         if answer and config.mode == "control":
             yield from examine_accepted(config, guard.layout.machine, answer)
         for text in guard.shared_lines():

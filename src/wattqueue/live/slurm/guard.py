@@ -285,14 +285,19 @@ def guard_lines(guard: Guard, config: LiveConfig, file: Path, *, write: bool) ->
     """
     if config.guard is None:
         return []
-    text, path = guard_file_text(guard, config, config.guard), file.parent / GUARD_FILE
+    text = guard_file_text(guard, config, config.guard)
+    return lines_of_file(text, file.parent / GUARD_FILE, "the guard", write=write)
+
+
+def lines_of_file(text: str, path: Path, whose: str, *, write: bool) -> list[str]:
+    """Write the configuration of a process with rights where there is none; return its lines, or what was done."""
     if not write:
-        return [f"# {path}, for the guard:", *text.splitlines()]
+        return [f"# {path}, for {whose}:", *text.splitlines()]
     if path.exists():
         same = path.read_text(errors="replace") == text
         return [f"{path} is as it should be" if same else f"note: {path} differs from what this configuration gives"]
     atomic_text(path, text, mode=0o644)
-    return [f"wrote {path}: read it, it is what the guard checks writes against"]
+    return [f"wrote {path}: read it, it is what {whose} checks against"]
 
 
 def guard_file_text(guard: Guard, config: LiveConfig, section: GuardSection) -> str:

@@ -1,0 +1,153 @@
+"""What alone publishes limits, over a real mosquitto with the access list of the guide: it dies, and hangs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.slurmlab import wait_for
+from tests.wattqueue_agent.broker_site import BrokerSite, broker_site
+from wattqueue.live.agents import AgentLink, Desired
+from wattqueue.live.guard.limits_told import LimitsReader, LimitsTold
+from wattqueue.live.limits_guard.client import limits_at
+
+GUIDE = Path(__file__).parents[2] / "docs/guide/guard.md"
+LIGHT = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numpy", "numba", "polars", "pydantic", "sqlalchemy", "typer"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+from wattqueue_agent.limits_guard import main
+sys.exit(main())
+"""
+"""The process, where nothing but the standard library and the broker's client can be imported."""
+SETTINGS = """
+socket = "socket"
+cap = "520W"
+other_w = 60
+hold_s = 6
+silence_s = 2
+[node_w]
+"n[1-2]" = 360
+[broker]
+host = "localhost"
+password_file = "limits.password"
+ca_file = "broker.crt"
+port = """
+LIMITED, FOUND = [100.0, 100.0], [150.0, 150.0]
+"""Limits of the packages of a node that has 260 W, and those that were found."""
+
+
+class LimitedSite:
+    """A broker, two agents, what publishes limits, and a planner that may read states and nothing else."""
+
+    def __init__(self, broker: BrokerSite) -> None:
+        self.broker, self.socket = broker, broker.folder / "socket"
+        (broker.folder / "limits.toml").write_text(f"{SETTINGS}{broker.port}\n")
+        self.start()
+        for node in broker.trees:
+            broker.start_agent(node)
+        self.link = AgentLink(broker.connect("controller", "state/+"), 60.0, limits_at(self.socket))
+
+    def start(self) -> None:
+        argv = [sys.executable, "-c", LIGHT, "-c", str(self.broker.folder / "limits.toml")]
+        self.socket.unlink(missing_ok=True)
+        with (self.broker.folder / "limits.log").open("ab") as log:
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=self.broker.env)
+        self.broker.children["limits"] = self.process
+        wait_for("its socket", self.socket.exists, 30.0, 0.05)
+
+    def ask(self, **watts: float) -> None:
+        parts = ("package-0", "package-1")
+        limits = {node: dict.fromkeys(parts, (cap_w - 60.0) / 2) for node, cap_w in watts.items()}
+        self.link.ask(limits, time.time(), 6.0)
+
+    def wait_limits(self, first: list[float], second: list[float]) -> None:
+        trees = self.broker.trees
+        wait_for(f"limits {first}, {second}", lambda: [t.limits_w() for t in trees.values()] == [first, second], 30.0)
+
+    def limit(self) -> None:
+        """Ask until both nodes have 260 W: the first requests may come before the agents."""
+
+        def there() -> bool:
+            self.ask(n1=260.0, n2=260.0)
+            return [tree.limits_w() for tree in self.broker.trees.values()] == [LIMITED, LIMITED]
+
+        wait_for("limits", there, 30.0, 0.3)
+        wait_for("what is told", lambda: self.told().holds, 30.0, 0.1)
+        assert self.told() == LimitsTold({"n1": 100.0, "n2": 100.0}, holds=True)
+        assert self.link.sender is not None
+        assert self.link.sender.problem == ""
+
+    def told(self) -> LimitsTold:
+        return LimitsReader(self.socket).ask()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[LimitedSite]:
+    (access,) = re.findall(r"```text\n( *user limits\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    with broker_site(tmp_path, access=textwrap.dedent(access).strip() + "\n") as broker:
+        here = LimitedSite(broker)
+        yield here
+        here.link.close()
+
+
+def test_limits_of_a_planner_go_through_the_process_alone(site: LimitedSite) -> None:
+    site.limit()
+    forged = Desired(
+        node="n1", number=time.time_ns(), expires_s=time.time() + 60.0, limits=dict.fromkeys(("package-0",), 140.0)
+    )
+    wait_for("the planner's connection", lambda: site.link.connection.problem == "", 30.0)
+    site.link.connection.send("desired/n1", forged.text(), retain_s=60)
+    site.ask(n1=340.0, n2=340.0)
+    time.sleep(2.0)
+    assert [tree.limits_w() for tree in site.broker.trees.values()] == [LIMITED, LIMITED]
+    site.ask(n1=200.0, n2=320.0)
+    site.wait_limits([70.0, 70.0], [130.0, 130.0])
+
+
+def test_it_is_killed_and_started_again(site: LimitedSite) -> None:
+    """Limits hold until they expire; the next one goes on with what it finds, and with what is asked for."""
+    site.limit()
+    site.broker.kill("limits")
+    assert site.told() == LimitsTold()
+    site.ask(n1=200.0, n2=200.0)
+    assert site.link.sender is not None
+    assert "what publishes limits gives no answer" in site.link.sender.problem
+    assert [tree.limits_w() for tree in site.broker.trees.values()] == [LIMITED, LIMITED]
+    site.start()
+    wait_for("what is told", lambda: site.told().holds, 30.0, 0.1)
+    assert [tree.limits_w() for tree in site.broker.trees.values()] == [LIMITED, LIMITED], "it was in time"
+    site.broker.kill("limits")
+    site.wait_limits(FOUND, FOUND)
+    site.start()
+    site.limit()
+
+
+def test_it_hangs_and_goes_on(site: LimitedSite) -> None:
+    """Nobody waits for it for long; what expired meanwhile counts at the maximum, and is set again."""
+    site.limit()
+    site.process.send_signal(signal.SIGSTOP)
+    try:
+        assert site.told() == LimitsTold()
+        site.ask(n1=200.0, n2=200.0)
+        assert site.link.sender is not None
+        assert "timed out" in site.link.sender.problem
+        site.wait_limits(FOUND, FOUND)
+    finally:
+        site.process.send_signal(signal.SIGCONT)
+    site.limit()
+    assert os.waitpid(site.process.pid, os.WNOHANG) == (0, 0)
