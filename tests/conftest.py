@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,25 @@ settings.register_profile("thorough", max_examples=3_000, deadline=None)
 settings.register_profile("ci-plain", settings.get_profile("ci"), max_examples=15)
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci-plain" if PLAIN else "ci"))
+
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it are made by tempfile
+"""A file system in memory, where the system has one."""
+ROOM_BYTES = 4 << 30
+"""Free memory there with which all folders of a run fit it several times."""
+
+
+def pytest_configure() -> None:
+    """Keep temporary folders in memory where there is room.
+
+    Controllers write their state, audit and status in every round and wait for the disk, which took half of the time of
+    their tests. Programs that tests write must be able to run there.
+    """
+    if "TMPDIR" not in os.environ and MEMORY.is_dir():
+        found = os.statvfs(MEMORY)
+        if found.f_bavail * found.f_frsize > ROOM_BYTES and not found.f_flag & os.ST_NOEXEC:
+            os.environ["TMPDIR"] = str(MEMORY)
+            tempfile.tempdir = None  # read again where a folder is made next
 
 
 @pytest.fixture(scope="session")

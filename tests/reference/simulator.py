@@ -162,6 +162,7 @@ class Simulator:
         self.running: list[Running] = []
         self.unit_partition = [p for p, part in enumerate(self.machine.partitions) for _ in range(part.units)]
         self.unit_state = [codes.UNIT_ON] * len(self.unit_partition)
+        self.base_of: dict[tuple[int, int], int] = {}
         parts = self.machine.partitions
         self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
         self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
@@ -302,8 +303,11 @@ class Simulator:
 
     def node_base_uw(self, units: list[int], state: int) -> int:
         """What the base counts: a node on its way for the greater of its watts now and afterwards."""
-        later = {codes.UNIT_BOOTING: codes.UNIT_ON, codes.UNIT_STOPPING: codes.UNIT_OFF}.get(state, state)
-        return max(self.node_state_uw(units, state), self.node_state_uw(units, later))
+        key = (units[0], state)  # kept, since every pass asks it of every node
+        if key not in self.base_of:
+            later = {codes.UNIT_BOOTING: codes.UNIT_ON, codes.UNIT_STOPPING: codes.UNIT_OFF}.get(state, state)
+            self.base_of[key] = max(self.node_state_uw(units, state), self.node_state_uw(units, later))
+        return self.base_of[key]
 
     def base_fits(self, units: list[int], state: int) -> bool:
         """Whether the node of ``units`` may go into ``state``: what lowers the base always may."""
@@ -985,7 +989,8 @@ class Simulator:
         if later is not None:
             instants |= set(later.time_s.tolist())
         instants = sorted({self.now, *(t for t in instants if t >= self.now)})  # type: ignore[assignment]
-        room = {t: watts if later is None else watts + self.more_at(later, t) for t in instants}
+        here = self.available()
+        room = {t: watts if later is None else watts + self.room_at(later, t) - here for t in instants}
 
         def fits(begin: float, option: int, net: int) -> bool:
             end = begin + self.wall(job, option)
@@ -1003,13 +1008,13 @@ class Simulator:
             if fits(self.now, option, self.net(job, option)):
                 return self.now, option
         last = self.promised(entry)
-        return next((t for t in instants if fits(t, last, self.promised_net(job, last))), None), last
+        net = self.promised_net(job, last)
+        return next((t for t in instants if fits(t, last, net)), None), last
 
-    def more_at(self, later: Cap, time: float) -> int:
-        """Watts by which the limit that is announced for a time is above the one in force."""
+    def room_at(self, later: Cap, time: float) -> int:
+        """Watts free under the limit that is announced for a time, with what runs now."""
         limit = later.in_force_w(time) * 1e6
-        then = self.room(round(limit)) if limit < codes.NO_CAP else 1 << 62
-        return then - self.available()
+        return self.room(round(limit)) if limit < codes.NO_CAP else 1 << 62
 
     # -- watts and speed ----------------------------------------------------------------------------
 
