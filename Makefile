@@ -1,8 +1,8 @@
 # make demo, make test: both do all their own set-up, in .venv, with python3 (3.11 or newer).
 PYTHON ?= python3
 VENV ?= .venv
-# Two or three workers mostly wait for a real Slurm; the others keep the cores busy.
-WORKERS ?= 4
+# Three workers mostly wait for a real Slurm; the others keep two cores busy.
+WORKERS ?= 5
 
 # Releases of Slurm beside the installed one: all that a real Slurm decides about runs on each of them.
 RELEASES := 24.11 26.05

@@ -81,8 +81,11 @@ def test_shared_nodes_that_are_drained_and_come_back(feature: str, behind: Behin
 
 
 @pytest.mark.parametrize("name", ["right", "frozen", "missing", "too high", "too low"])
-@pytest.mark.parametrize("overshoot_w", [0.0, 500.0])
-@pytest.mark.parametrize("behind", [{}, {"accepted": LIMITS}, {"accepted": ALL}], indirect=True)
+@pytest.mark.parametrize(
+    ("behind", "overshoot_w"),
+    [({}, 500.0), ({"accepted": LIMITS}, 0.0), ({"accepted": LIMITS}, 500.0), ({"accepted": ALL}, 500.0)],
+    indirect=["behind"],
+)
 def test_whatever_a_meter_shows(name: str, overshoot_w: float, behind: Behind, tmp_path: Path) -> None:
     """Licences that follow a meter need no more than the overshoot that the site accepts."""
     test_telemetry_cap.test_whatever_a_meter_shows_power_exceeds_the_cap_by_no_more_than_the_site_accepts(
