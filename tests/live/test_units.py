@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,26 @@ def test_a_unit_may_write_what_its_service_writes(place: Path, given: dict[str, 
             assert [line for line in text.splitlines() if line.startswith("ReadWritePaths=")] == [
                 f"ReadWritePaths={own}{paths}"
             ]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_reads_every_unit_and_finds_it_hardened(tmp_path: Path) -> None:
+    """Each line is one that systemd knows; what is left open is what the services need (network, writing files)."""
+    section = {**GUARD["guard"], "planner": "bin", "limits_socket": "/run/wl/socket", "limits_user": "games"}
+    own = config(user="daemon", state="/var/lib/wattqueue/live.db", guard=section)
+    names = (*UNITS, units.GUARD_UNIT, units.LIMITS_UNIT)
+    for name in names:
+        text = render(name, own, FILE, Path("/usr/bin/env"))
+        # a program that is there, under whatever name this installation has it
+        (tmp_path / name).write_text(re.sub(r"^ExecStart=.*$", "ExecStart=/bin/sh", text, flags=re.MULTILINE))
+    files = [str(tmp_path / name) for name in names]
+    said = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr) == (0, "")
+    for file in files:
+        if file.endswith(".service"):
+            ask = ["systemd-analyze", "security", "--offline=true", "--no-pager", file]
+            rated = subprocess.run(ask, capture_output=True, text=True, check=False, env={**os.environ, "LANG": "C"})
+            assert re.search(r"Overall exposure level for \S+: [0-9.]+ OK", rated.stdout), rated.stdout[-200:]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what another account can run")
