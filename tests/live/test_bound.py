@@ -21,7 +21,7 @@ from wattqueue.live.cluster import (
     StopJob,
     Write,
 )
-from wattqueue.live.watts.bound import HeldWatts, WattBound
+from wattqueue.live.watts.bound import ABOVE, HeldWatts, WattBound
 
 WRITES = ("release", "change", "pool", "stop", "continue", "hold", "start")
 
@@ -35,6 +35,20 @@ class Notes:
 
     def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
         """Take outcomes."""
+
+
+def test_a_licence_that_counts_as_it_is_leaves_nothing_uncovered_when_it_falls() -> None:
+    """Limits in force, or a promise, bound what its job draws; of another one the difference may be drawn."""
+    key, other = JobKey("1", 1.0), JobKey("2", 2.0)
+    held = {key: HeldWatts(260, 260, None, follows=True), other: HeldWatts(260, 260)}
+    bound = WattBound(700.0, 700, {}, lambda: held)
+    low, same = (ChangeJob(one.name, "", "", JobFields(watts=126), why="", key=one) for one in (key, other))
+    assert bound.refusal(low) == ""
+    assert bound.refusal(same) == ABOVE
+    bound.note(low, "")
+    assert (bound.sum_w, bound.uncovered_w) == (126 + 260, 0)
+    bound.note(ChangeJob("1", "", "", JobFields(watts=200), why="", key=key), "")
+    assert (bound.sum_w, bound.uncovered_w) == (200 + 260, 0)
 
 
 def world(dice: random.Random) -> tuple[FakeSlurm, WattBound]:

@@ -21,6 +21,7 @@ from wattqueue.live.agents import AgentLink, AgentState, Desired
 from wattqueue.live.decision import require_live
 from wattqueue.live.features.node_limits import NodeLimits, measured_by_agents
 from wattqueue.live.limits_guard.messages import Arrived
+from wattqueue.live.planner import Rules
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -362,6 +363,32 @@ def test_watts_follow_the_load_and_the_budget_holds(tmp_path: Path) -> None:
     idle.alive, idle.number = True, 0
     live.rounds(20)
     assert live.controller.last.plan.limit_figures["limited_nodes"] == 4
+
+
+def measured(folder: Path) -> Live:
+    """Four jobs that draw 120 W above idle, under a cap for two at the maximum; licences follow what is measured."""
+    policy = load_policy("easy", ledger="measured", controls=[RaplRedistribution(measure=measured_by_agents)])
+    rules = Rules("control", write_priority=False, track_running=True, warm_up_s=3.0, margin=0.0)
+    live = Live(folder, policy, 1100.0, rules=rules)
+    for _ in range(4):
+        live.slurm.submit(1, 600.0, watts=260)
+    for second in range(60):
+        live.cluster.step(live.slurm.now_s)
+        assert live.controller.round() is not None
+        busy = {name for job in live.slurm.running() for name in job.held_nodes}
+        for name, node in live.cluster.nodes.items():
+            # a reading that stays the same is none
+            node.demand_w = (80.0 if name in busy else 20.0) + 0.7 * (second % 5)
+        live.slurm.step(1.0)
+        assert live.cluster.force_w() <= 1100.0 + 1e-6 or second < 5
+    return live
+
+
+def test_licences_follow_what_is_measured_where_limits_keep_the_cap(tmp_path: Path) -> None:
+    """The whole pool is open: what a lower licence leaves is not drawn by its job, whatever the bound has room for."""
+    live = measured(tmp_path)
+    assert len(live.slurm.running()) == 4
+    assert live.slurm.used_w < 2 * 260
 
 
 def test_a_recorded_round_with_limits_is_decided_again(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_parking_with_consent(test: Any, behind: Behind, tmp_path: Path) -> None
 LIMITED = {
     "none before limits hold": test_node_limits.test_nothing_starts_before_the_limits_that_hold_the_budget_are_in_force,
     "watts follow the load": test_node_limits.test_watts_follow_the_load_and_the_budget_holds,
+    "licences follow": test_node_limits.test_licences_follow_what_is_measured_where_limits_keep_the_cap,
     "decided again": test_node_limits.test_a_recorded_round_with_limits_is_decided_again,
     "without agents": test_node_limits.test_without_agents_limits_are_refused_and_reported,
     "slowed down": test_node_limits.test_a_running_job_is_slowed_down_and_its_limit_stretches,
@@ -145,7 +146,7 @@ def test_limits_of_agents(test: Any, behind: Behind, tmp_path: Path) -> None:
 
 
 def test_every_test_of_limits_that_makes_a_controller_runs_behind_a_guard() -> None:
-    made = {"Live", "turning", "make_controller"}
+    made = {"Live", "turning", "measured", "make_controller"}
     tests = (value for name, value in vars(test_node_limits).items() if name.startswith("test_"))
     assert {one for one in tests if made & {*one.__code__.co_names}} == set(LIMITED.values())
 

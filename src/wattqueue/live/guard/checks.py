@@ -99,9 +99,10 @@ class GuardBound(WattBound):
 
     def held_by(self, row: Job) -> HeldWatts:
         """Return what a running job holds."""
-        licence = max(row.watts, 0)
-        counted, most = 0 if row.state == "suspended" else licence, max(licence, self._most_w(row))
-        return HeldWatts(counted, licence, most) if row.state == "stopped" else HeldWatts(counted, most)
+        licence, above = max(row.watts, 0), self._most_w(row)
+        counted, most = 0 if row.state == "suspended" else licence, max(licence, above)
+        stopped = row.state == "stopped"
+        return HeldWatts(counted, licence, most) if stopped else HeldWatts(counted, most, None, above == 0)
 
     def _most_w(self, row: Job) -> int:
         """Return what counts for a running job above its licence: nothing where the licence is accepted."""

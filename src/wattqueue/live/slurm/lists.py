@@ -113,32 +113,16 @@ def parse_job(line: str) -> Job:
     whole, _, component = name.partition("+")
     held: HeldBy = HELD_BY.get(reason, "manager") if priority == "0" and state == "PENDING" else ""
     return Job(
-        JobKey(name, float(submit)),
-        int(number),
-        STATES.get(state, "ended"),
-        reason,
-        partition,
-        least,
-        int(cpus.partition("-")[0]),
-        parse_limit(limit),
-        watts,
-        int(priority),
-        int(uid),
+        JobKey(name, float(submit)), int(number), STATES.get(state, "ended"), reason, partition, least,
+        int(cpus.partition("-")[0]), parse_limit(limit), watts, int(priority), int(uid),
         math.nan if start in NONE else float(start),
         () if node_list in NONE else tuple(expand(node_list)),
         () if requested in NONE else tuple(expand(requested)),
-        dependency in NONE,
-        held,
-        most_nodes,
-        "",
-        (least, stated_most),
-        array if task else "",
-        int(task) if is_whole(task) else 0,
-        whole if component else "",
-        int(component) if is_whole(component) else 0,
-        state == "PENDING" and priority != "0" and reason.partition(",")[0] not in PATIENT,
-        others,
-    )
+        dependency in NONE, held, most_nodes, "", (least, stated_most),
+        array if task else "", int(task) if is_whole(task) else 0,
+        whole if component else "", int(component) if is_whole(component) else 0,
+        state == "PENDING" and priority != "0" and reason.partition(",")[0] not in PATIENT, others,
+    )  # fmt: skip
 
 
 def parse_limit(text: str) -> float:

@@ -3,7 +3,9 @@
 A licence is a number. What counts for the bound of a job is w:
 
 - its licence, where nothing says that it may draw more: it is the maximum of its nodes, or the watts with which the
-  row's estimator started it, or a limit that is in force on its nodes was read back;
+  row's estimator started it;
+- its licence, and a lower one that it is given, where limits in force that were read back, or a row's promise, bound
+  what jobs draw together (``HeldWatts.follows``);
 - else, where its licence was lowered to what was measured, the licence with which it started (``start_w``).
 
 The *uncovered* watts are the sum of what w is above the licences. The resource manager starts jobs by licences alone,
@@ -70,6 +72,8 @@ class HeldWatts(NamedTuple):
     """What counts for the bound: w."""
     resumes_w: int | None = None
     """What counts once it goes on, of a job that stands still; None for any other."""
+    follows: bool = False
+    """Whether its licence counts as it is, also a lower one: limits in force, or a promise, bound what it draws."""
 
     @property
     def uncovered_w(self) -> int:
@@ -180,7 +184,9 @@ class WattBound:
         elif before.resumes_w is not None:
             self._put(key, HeldWatts(watts, watts, max(before.resumes_w, watts)))
         else:
-            self._put(key, HeldWatts(watts, max(before.bound_w, watts)))
+            self._put(
+                key, HeldWatts(watts, watts if before.follows else max(before.bound_w, watts), None, before.follows)
+            )
 
     def _put(self, key: JobKey, new: HeldWatts) -> None:
         """Replace what a job holds."""
@@ -192,7 +198,7 @@ class WattBound:
     def _uncovers(self, write: ChangeJob) -> bool:
         """Whether a lower licence would leave more uncovered than the bound allows."""
         held, watts = self.held.get(write.key) if write.key is not None else None, write.fields.watts
-        if held is None or watts is None or held.resumes_w is not None or watts >= held.counted_w:
+        if held is None or watts is None or held.resumes_w is not None or held.follows or watts >= held.counted_w:
             return False
         more_w = held._replace(counted_w=max(watts, 0)).uncovered_w - held.uncovered_w
         return more_w > 0 and self.open_w + self.uncovered_w + more_w > self.limit_w

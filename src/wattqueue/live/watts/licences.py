@@ -69,8 +69,8 @@ def _raise(now: RoundState, slot: int, least: int) -> None:
 def held_watts(now: RoundState) -> dict[JobKey, HeldWatts]:
     """Return what running jobs and jobs under way hold, for the bound.
 
-    Under a ledger that promises a share of time a licence counts as it is. Jobs that wait for the resource manager
-    alone hold nothing: it starts them into the open pool.
+    Under a ledger that promises a share of time, and where limits in force keep the cap, a licence counts as it is.
+    Jobs that wait for the resource manager alone hold nothing: it starts them into the open pool.
     """
     jobs, promised, held = now.jobs, now.planner.promised, dict[JobKey, HeldWatts]()
     for slot in now.under_way:
@@ -86,7 +86,8 @@ def held_watts(now: RoundState) -> dict[JobKey, HeldWatts]:
         if still:
             held[row.key] = HeldWatts(counted_w, licence, max(licence, start_w))
         else:
-            held[row.key] = HeldWatts(counted_w, licence if covered else most_w)
+            follows = covered or (promised and row.watts >= 0)
+            held[row.key] = HeldWatts(counted_w, licence if covered else most_w, None, follows)
     return held
 
 
