@@ -28,9 +28,10 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
+from wattqueue.policy.for_machine import Site, row_on
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.row_files import files_in, with_absolute_paths
-from wattqueue.policy.rows import composed, part_names, with_files
+from wattqueue.policy.rows import FOR_MACHINE, composed, part_names, with_files
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
@@ -57,6 +58,17 @@ class PolicyChoice:
     """SHA-256 of each Python file that the row names."""
     oracle: str = ""
     """Parts that know the future, by name."""
+
+    def on(self, machine: Machine) -> PolicyChoice:
+        """Return the choice for a machine (``policy/for_machine.py``).
+
+        Raises: InputError for a file of the machine that does not fit it.
+        """
+        row = with_absolute_paths(row_on(dict(self.row), Site.simulated(machine)))
+        if row == self.row:
+            return self
+        named = self.estimator if self.estimator != FOR_MACHINE else part_names(row["estimator"])
+        return replace(self, row=row, hashes=_hashes(row), estimator=named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +122,11 @@ class CampaignPlan:
             for label, row in zip(self.labels, tables, strict=True)
             for window in workloads_of(row, label.length)
         ]
-        for (label, row, window), (name, machine), choice, cap in product(
-            workloads, self.machines, self.choices, self.caps
+        made = {name: [choice.on(machine) for choice in self.choices] for name, machine in self.machines}
+        for (label, row, window), (name, machine), k, cap in product(
+            workloads, self.machines, range(len(self.choices)), self.caps
         ):
-            limit, truth = self.cap_of[name, cap], self.physics[name]
+            limit, truth, choice = self.cap_of[name, cap], self.physics[name], made[name][k]
             if truth is not None:
                 truth = replace(truth, seed=label.seed or 0)
             names: dict[str, Value] = {
@@ -152,9 +165,11 @@ def plan_of(path: Path) -> CampaignPlan:
     _refuse_twins(path, file.policies, [choice.policy for choice in choices[:: len(file.estimators or (None,))]])
     caps = tuple(file.caps or (None,))
     cap_of = {(name, cap): _cap(cap, machine, folder) for name, machine in machines for cap in caps}
-    if any(workload.windows for workload in file.workloads):
-        for choice in choices:
-            check_recall(policy_from_row(choice.path, dict(choice.row)), machines[0][1])
+    warm = any(workload.windows for workload in file.workloads)
+    for choice, (_, machine) in product(choices, machines):
+        made = policy_from_row(choice.path, dict(choice.on(machine).row))
+        if warm and machine is machines[0][1]:
+            check_recall(made, machine)
     plan = CampaignPlan(path, file, sources, labels, machines, choices, caps, cap_of, physics)
     if plan.runs > MOST_RUNS:
         raise InputError(f"the grid has {plan.runs:,} runs, more than {MOST_RUNS:,}", where=path, hint="split the file")
@@ -285,7 +300,12 @@ def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
     row = with_absolute_paths(named)
     oracle = oracles_of(policy_from_row(path, row))
     shown = part_names(estimator or named["estimator"])
-    return PolicyChoice(label, shown, path, row, {str(file): sha256_of(file) for file in files_in(row)}, oracle)
+    return PolicyChoice(label, shown, path, row, _hashes(row), oracle)
+
+
+def _hashes(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SHA-256 of each file that a row of a policy names."""
+    return {str(file): sha256_of(file) for file in files_in(row)}
 
 
 def _refuse_twins(path: Path, written: Sequence[str], labels: Sequence[str]) -> None:

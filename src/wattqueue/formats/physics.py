@@ -48,21 +48,29 @@ def physics_files(keys: Mapping[str, Any], where: str | Path) -> PhysicsFiles:
     if not stated:
         raise InputError("states no physics", where=where, hint="name a table, units, limits or ear, or a reference")
     if "ear" in stated:
-        files = EarFiles(**stated["ear"])
-        if (files.apps is None) == (files.database is None):
-            raise InputError("ear needs apps or database, one of them", where=where, hint='apps = "apps.csv"')
-        stated["ear"] = files
+        stated["ear"] = ear_files(stated["ear"], where)
     return PhysicsFiles(**stated)
+
+
+def ear_files(keys: Mapping[str, Any], where: str | Path) -> EarFiles:
+    """Return checked keys as EAR's files. Raises: InputError for none or two sources of the metrics."""
+    files = EarFiles(**keys)
+    if (files.apps is None) == (files.database is None):
+        raise InputError("ear needs apps or database, one of them", where=where, hint='apps = "apps.csv"')
+    return files
 
 
 def anchored(files: PhysicsFiles, folder: Path) -> PhysicsFiles:
     """Return files whose names count from a folder as names that count from the working directory."""
     table, units, limits = (name and in_folder(name, folder) for name in (files.table, files.units, files.limits))
-    ear = files.ear
-    if ear is not None:
-        named = {key: name and in_folder(name, folder) for key, name in vars(ear).items()}
-        ear = replace(ear, **named)
-    return replace(files, table=table, units=units, limits=limits, ear=ear)
+    return replace(files, table=table, units=units, limits=limits, ear=anchored_ear(files.ear, folder))
+
+
+def anchored_ear(files: EarFiles | None, folder: Path) -> EarFiles | None:
+    """Return EAR's files with names that count from the working directory instead of a folder."""
+    if files is None:
+        return None
+    return replace(files, **{key: name and in_folder(name, folder) for key, name in vars(files).items()})
 
 
 def read_cells(path: Path) -> Cells:

@@ -48,6 +48,12 @@ def read_unit_figures(path: Path) -> UnitFigures:
     return UnitFigures(path.name, str(path), _table(frame, "watts", origin), times)
 
 
+def line_of_unit(path: Path, unit: str) -> int:
+    """Return the first line of a unit in a CSV as ``read_unit_factors`` takes it; read again, for an error only."""
+    named = _read(path)[0]["unit"].fill_null("").to_numpy().astype(str)
+    return csv_records.line_of(path, int(np.argmax(named == unit)))
+
+
 def _read(path: Path) -> tuple[pl.DataFrame, str]:
     """Return the checked rows of a CSV, and their origin."""
     frame, facts = csv_records.read(path, csv_records.having(COLUMNS[:3]), ("watts", "time_s"))

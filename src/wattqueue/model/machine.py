@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
+from wattqueue.model.known_files import KnownFiles
 from wattqueue.model.physics import PhysicsFiles
 from wattqueue.model.power_sensor import Covers, PowerSensor
 
@@ -146,6 +147,8 @@ class Machine:
     """How its watts are measured; None: nothing measures."""
     physics: PhysicsFiles | None = None
     """Files that state what jobs truly draw and take on it; ``runs.physics`` reads them."""
+    known: KnownFiles | None = None
+    """Files that policies may read where their rows name none (``policy/for_machine.py``)."""
     source: str = ""
     """Where the figures come from, as free text for reports."""
 

@@ -36,14 +36,7 @@ def factors_on(table: UnitTable, machine: Machine, column: Floats | None = None)
 
     Raises: PolicyError for a name without a number, two units of one number, and a unit that the table lacks.
     """
-    found: dict[int, int] = {}
-    for place, name in enumerate(table.units):
-        number = _NUMBER.search(name)
-        if number is None or int(number[0]) in found:
-            raise PolicyError(
-                f"unit {name!r} has no number of its own", where="unit factors", hint="name units 0, 1, ... or socket0"
-            )
-        found[int(number[0])] = place
+    found = {number: place for place, number in enumerate(unit_numbers(table).values())}
     lacking = next((unit for unit in range(machine.units) if unit not in found), None)
     if lacking is not None:
         raise PolicyError(
@@ -51,6 +44,24 @@ def factors_on(table: UnitTable, machine: Machine, column: Floats | None = None)
         )
     factor = table.factor if column is None else column
     return factor[:, [found[unit] for unit in range(machine.units)]]
+
+
+def unit_numbers(table: UnitTable) -> dict[str, int]:
+    """Return the number of each unit of a table by its name, in their order.
+
+    Raises: PolicyError for a name without a number, and two units of one number.
+    """
+    found: dict[str, int] = {}
+    seen = set[int]()
+    for name in table.units:
+        number = _NUMBER.search(name)
+        if number is None or int(number[0]) in seen:
+            raise PolicyError(
+                f"unit {name!r} has no number of its own", where="unit factors", hint="name units 0, 1, ... or socket0"
+            )
+        found[name] = int(number[0])
+        seen.add(found[name])
+    return found
 
 
 def relative_factors(table: UnitTable, column: Floats, apps: tuple[str, ...], machine: Machine) -> Floats:

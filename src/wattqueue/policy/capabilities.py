@@ -21,6 +21,7 @@ from wattqueue.policy.build import PassSettings
 from wattqueue.policy.interfaces import AXES, method_of, stated
 from wattqueue.policy.lists import parts_in
 from wattqueue.policy.registry import part_name
+from wattqueue.policy.rows import FOR_MACHINE, listed
 
 if TYPE_CHECKING:
     from wattqueue.model.known_jobs import Past
@@ -374,10 +375,17 @@ def require_carried_out(
     An error is better than a run that silently ignores the choice. ``apps`` is the number of applications that jobs
     name; ``prediction`` may be of no job, where none is known yet.
 
-    A placement without what it ranks by would take units by number in silence, so it is refused, too.
+    A placement without what it ranks by would take units by number in silence, so it is refused, too, as is a row that
+    nobody made for the machine.
 
     Raises: PolicyError naming the policy.
     """
+    if any(listed(value) == [FOR_MACHINE] for value in policy.row.values()):
+        raise PolicyError(
+            f"has choices that follow from the machine, and was not made for {machine.name}",
+            where=policy.name,
+            hint=f"load_policy({policy.name!r}, machine=machine)",
+        )
     ranked = policy.placement.rank(apps, machine, prediction) is not None
     if not ranked and not stated(policy.placement, "by_number", False):
         raise PolicyError(

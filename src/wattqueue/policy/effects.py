@@ -24,6 +24,7 @@ from wattqueue.policy.capabilities import parts_of
 from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy, part_name
+from wattqueue.policy.rows import LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,11 @@ NEEDS: Mapping[str, Need] = {
 def without_effect(now: Situation) -> list[str]:
     """Return a sentence for each part of a policy that cannot act, with the reason and the remedy.
 
+    What the machine could not give to a row that follows from it comes first.
+
     Raises: PolicyError for a need that is an error, and for a part that names one that does not exist.
     """
-    found = []
+    found = [f"{now.policy.name} leaves out {what}" for what in now.policy.row.get(LEFT_OUT, ())]
     for axis, part in parts_of(now.policy):
         lacking = [need for need in map(_need, stated(part, "acts_on", ())) if need.lacks(now)]
         if not lacking:

@@ -7,46 +7,57 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wattqueue.errors import PolicyError, one_of
+from wattqueue.model.machine import Machine
 from wattqueue.model.option_bounds import of_option
 from wattqueue.policy.capabilities import resolve
+from wattqueue.policy.for_machine import Site, row_on
 from wattqueue.policy.interfaces import AXES, CORRECTIONS, axes_of, stated
 from wattqueue.policy.lists import one_part
 from wattqueue.policy.registry import Policy, class_from_file, part_class, part_names
 from wattqueue.policy.row_files import read_option
-from wattqueue.policy.rows import ROW_DEFAULTS, Row, composed, find_row, listed
+from wattqueue.policy.rows import LEFT_OUT, ROW_DEFAULTS, Row, composed, find_row, listed
 
 
-def load_policy(name: str, **overrides: Any) -> Policy:
+def load_policy(
+    name: str, *, machine: Machine | None = None, known: Mapping[str, Any] | None = None, **overrides: Any
+) -> Policy:
     """Return a policy: a published row by name, ``my.toml:row``, or EASY with one part replaced by ``my.py:MyPart``.
 
     ``name`` may change single choices (``easy+backfill=conservative``, see ``rows``); ``overrides`` replaces
-    them by parts of any kind (``estimator="oracle-mean"``).
+    them by parts of any kind (``estimator="oracle-mean"``). Rows that follow from the machine (``combined``) need
+    ``machine``; ``known`` stands for the files that its ``[known]`` names, by option.
 
     Raises: PolicyError naming the row and the choice that is wrong.
     """
     row = find_row(name)
     row |= {axis: value for axis, value in overrides.items() if value is not None}
+    if machine is not None:
+        row = row_on(row, Site.simulated(machine, known))
     return policy_from_row(composed(name), row)
 
 
 def policy_from_row(name: str, row: Row) -> Policy:
     """Build the eight parts of a row. Choices that it leaves out have their default: rows of older records do.
 
+    A row that follows from the machine can be looked at without one, as for a machine that gives nothing; drivers
+    refuse it (``capabilities.require_carried_out``).
+
     Raises: PolicyError for an unknown key, a part that cannot be made, or a control that lacks what it needs.
     """
     row = {**ROW_DEFAULTS, **row}
     if not isinstance(row["source"], str):
         raise PolicyError(f"source = {row['source']!r} is not a text", where=name, hint='write source = "..."')
-    unknown = set(row) - set(ROW_DEFAULTS)
+    unknown = set(row) - set(ROW_DEFAULTS) - {LEFT_OUT}
     if unknown:
         raise PolicyError(
             f"unknown key {sorted(unknown)[0]!r}", where=name, hint=one_of(sorted(unknown)[0], ROW_DEFAULTS)
         )
-    built = {axis: _built(name, axis, listed(row[axis])) for axis in AXES}
+    explicit = row_on(row, Site(None))
+    built = {axis: _built(name, axis, listed(explicit[axis])) for axis in AXES}
     controls = built.pop("controls")
     parts: dict[str, Any] = {axis: one_part(name, axis, found) for axis, found in built.items()}
     policy = Policy(name, **parts, controls=controls, row=row)

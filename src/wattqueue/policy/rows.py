@@ -34,6 +34,10 @@ ROW_DEFAULTS: Row = {
     "ledger": "predicted",
     "controls": [],
 }
+FOR_MACHINE = "for-machine"
+"""A choice that follows from the machine (``policy/for_machine.py``)."""
+LEFT_OUT = "left_out"
+"""Key of a row that was made for a machine: what the machine could not give."""
 NO_CONTROLS = "none"
 """``controls=none``: the setting that takes all controls of a row away."""
 GROUP = "wattqueue.policies"

@@ -21,6 +21,7 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
+from wattqueue.policy.for_machine import Site, row_on
 from wattqueue.policy.row_files import files_in
 from wattqueue.policy.rows import find_row, split_name
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
@@ -71,15 +72,17 @@ class Task:
         return {name: value for name, value in asdict(self).items() if value not in (None, {})}
 
 
-def policy_row(task: Task) -> dict[str, Any]:
-    """Return the policy's row in full, with the task's own estimator where it names one.
+def policy_row(task: Task, machine: Machine | None = None) -> dict[str, Any]:
+    """Return the policy's row in full, with the task's own estimator where it names one, for a machine.
 
     In full, defaults included: the row that a run records must mean the same when defaults have changed.
+
+    Raises: InputError for a file of the machine that does not fit it.
     """
     row = find_row(task.policy)
     if task.estimator is not None:
         row["estimator"] = task.estimator
-    return row
+    return row if machine is None else row_on(row, Site.simulated(machine))
 
 
 def machine_cap(machine: Machine) -> Cap:

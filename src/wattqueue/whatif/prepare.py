@@ -122,7 +122,7 @@ class Setup:
 
         Estimators keep what they learned, so runs must not share one.
         """
-        return policy_from_row(name[0], policy_row(self.task_of(name)))
+        return policy_from_row(name[0], policy_row(self.task_of(name), self.machine))
 
     def words(self, time_s: float) -> str:
         """Return a moment of the trace as text: its date if known, else the day since the first submission."""
@@ -171,7 +171,7 @@ def prepare(
         read_tariff(source, epoch, repair=question.repair) if source else None
         for source in (question.prices, question.intensity)
     )
-    row = with_hashes(task, policy_row(task), truth.files if truth is not None else ())
+    row = with_hashes(task, policy_row(task, machine), truth.files if truth is not None else ())
     setup = Setup(question, row, jobs, unusable, machine, caps, names, epoch, prices, intensity, widened, truth)
     for name in names:
         setup.policy(name)  # an unknown name is refused now, not after minutes of runs
@@ -247,8 +247,9 @@ def run_caps(
     names = shared.put_jobs(setup.jobs), _put_breaks(setup, shared)
     inputs = GridInputs(*names, setup.machine, setup.zero_s, setup.physics)
     limits = (float("inf"), *(cap.cap_w for cap in setup.caps))
+    rows = [policy_row(setup.task_of(name), setup.machine) for name in setup.names]
     cells = [
-        CapCell(inputs, name[0], policy_row(setup.task_of(name)), cap_w) for name in setup.names for cap_w in limits
+        CapCell(inputs, name[0], row, cap_w) for name, row in zip(setup.names, rows, strict=True) for cap_w in limits
     ]
     done = run_grid(cells, shared, workers=workers, jobs=len(setup.jobs), tell=tell)
     return tuple(tuple(done[k : k + len(limits)]) for k in range(0, len(cells), len(limits)))

@@ -34,11 +34,13 @@ from typing import TYPE_CHECKING, Any
 from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.checked_toml import first_finding
+from wattqueue.formats.known_files import anchored_known, known_files
 from wattqueue.formats.physics import anchored, physics_files
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.codec import plain
+from wattqueue.model.known_files import KnownFiles
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.physics import EarFiles, PhysicsFiles
 from wattqueue.model.power_sensor import PowerSensor
@@ -91,7 +93,10 @@ def read_machine(path: Path) -> Machine:
     """
     data = read_toml(path)
     machine = machine_of(data, path)
-    return machine if machine.physics is None else replace(machine, physics=anchored(machine.physics, path.parent))
+    physics, known = machine.physics, machine.known
+    if physics is not None:
+        machine = replace(machine, physics=anchored(physics, path.parent))
+    return machine if known is None else replace(machine, known=anchored_known(known, path.parent))
 
 
 def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
@@ -119,7 +124,9 @@ def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
         measured = None if sensor is None else PowerSensor(**sensor)
         physics = checked.pop("physics", None)
         stated = None if physics is None else physics_files(physics, f"{where}: physics")
-        return Machine(partitions=partitions, sensor=measured, physics=stated, **checked)
+        known = checked.pop("known", None)
+        files = None if known is None else known_files(known, f"{where}: known")
+        return Machine(partitions=partitions, sensor=measured, physics=stated, known=files, **checked)
     except WattQueueError as error:
         raise MachineError(error.what, where=f"{where}: {error.where}", hint=error.hint) from error
 
@@ -157,12 +164,12 @@ def _explained(error: ValidationError, where: str | Path) -> MachineError:
     return MachineError(what, where=where, hint=hint)
 
 
-def _table(place: Container[object]) -> type[Machine | Partition | PowerSensor | PhysicsFiles | EarFiles]:
+def _table(place: Container[object]) -> type[Machine | Partition | PowerSensor | PhysicsFiles | KnownFiles | EarFiles]:
     """Return the class whose fields are the keys of the table at a place of the file."""
     if "partitions" in place:
         return Partition
-    if "physics" in place:
-        return EarFiles if "ear" in place else PhysicsFiles
+    if "physics" in place or "known" in place:
+        return EarFiles if "ear" in place else PhysicsFiles if "physics" in place else KnownFiles
     return PowerSensor if "sensor" in place else Machine
 
 

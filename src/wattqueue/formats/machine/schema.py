@@ -77,7 +77,7 @@ class SensorFile(BaseModel):
 
 
 class EarTable(BaseModel):
-    """The table ``ear`` of physics: EAR's coefficients, and metrics of applications from one of two sources."""
+    """The table ``ear`` of physics and of what is known: EAR's coefficients, and metrics of applications from one of two sources."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -101,6 +101,17 @@ class PhysicsTable(BaseModel):
     ear: EarTable | None = None
 
 
+class KnownTable(BaseModel):
+    """The ``[known]`` table; keys have the meaning of KnownFiles."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    # Files, from the folder of this one.
+    ear: EarTable | None = None
+    units: Name | None = None
+    prices: Name | None = None
+
+
 class MachineFile(BaseModel):
     """The file; keys that are left out keep the defaults of Machine."""
 
@@ -115,6 +126,8 @@ class MachineFile(BaseModel):
     sensor: SensorFile | None = None
     # What jobs truly draw and take.
     physics: PhysicsTable | None = None
+    # What policies may read.
+    known: KnownTable | None = None
     # Where the figures come from, as free text; no computation uses it.
     source: str | None = None
     partitions: Annotated[list[PartitionFile], Field(min_length=1)]
