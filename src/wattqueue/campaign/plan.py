@@ -27,8 +27,8 @@ from wattqueue.formats.times import duration_s
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
 from wattqueue.model.signals import Cap
-from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.for_machine import Site, row_on
+from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.row_files import files_in, with_absolute_paths
 from wattqueue.policy.rows import FOR_MACHINE, composed, part_names, with_files

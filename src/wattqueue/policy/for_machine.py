@@ -19,6 +19,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.unit_factors import line_of_unit, read_unit_factors
 from wattqueue.model.machine import Machine
+from wattqueue.parts.controls.rapl_redistribution import PERIOD_S
 from wattqueue.parts.unit_tables import unit_numbers
 from wattqueue.policy.interfaces import AXES, CORRECTIONS, stated
 from wattqueue.policy.registry import part_class, part_names
@@ -143,7 +144,7 @@ def _controls(site: Site) -> Chosen:
     if site.several_clocks:
         found.append("slow-consenting")
     if site.redistributes:
-        found.append("rapl-redistribution")
+        found.append(redistribution(site.machine))
     else:
         left.append("redistribution: no power domains that are measured and limited")
     if "prices" in site.known:
@@ -151,6 +152,12 @@ def _controls(site: Site) -> Chosen:
     else:
         left.append("delays by price: no file is known ([known] prices)")
     return found, left
+
+
+def redistribution(machine: Machine | None) -> Any:
+    """Return the control that moves limits between power domains, no more often than their sensors are read."""
+    poll_s = 0.0 if machine is None or machine.sensor is None else machine.sensor.poll_s
+    return "rapl-redistribution" if poll_s <= PERIOD_S else {"part": "rapl-redistribution", "period_s": poll_s}
 
 
 CHOICES: Mapping[str, Callable[[Site], Chosen]] = {

@@ -93,11 +93,10 @@ FIGURES: Mapping[str, tuple[str, float]] = {
 
 def figures_table(claims: Sequence[SampledClaim], samples: Samples) -> Table:
     """Return the means of all figures, scenario by scenario."""
-    rows = [
-        [f"{row}, {claim.on[0]}", *(f"{float(samples.of(claim.on[0], row, m).mean()) / unit:,.4g}" for m, (_, unit) in FIGURES.items())]
-        for claim in claims
-        for row in (COMBINED, claim.over)
-    ]  # fmt: skip
+    rows = []
+    for name, row in ((claim.on[0], row) for claim in claims for row in (COMBINED, claim.over)):
+        means = (float(samples.of(name, row, metric).mean()) / unit for metric, (_, unit) in FIGURES.items())
+        rows.append([f"{row}, {name}", *(f"{mean:,.4g}" for mean in means)])
     return Table(("row, scenario", *(head for head, _ in FIGURES.values())), rows, "All figures, means over draws")
 
 

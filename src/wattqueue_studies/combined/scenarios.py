@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import Past
@@ -65,12 +64,16 @@ class World:
 
     def trial(self, name: str) -> TrialFigures:
         """Simulate the paper's row, or ``combined`` (with changed choices behind a plus), and return its figures."""
+        run = self.run(name)
+        return TrialFigures.of(run, self.figures(run))
+
+    def run(self, name: str) -> Run:
+        """Simulate a row."""
         made = self.rows.get(name)
         policy = load_policy(name, machine=self.machine, known=self.known) if made is None else made()
-        run = simulate(
+        return simulate(
             self.jobs, self.machine, policy, cap=self.cap, targets=self.targets, actual=self.physics, past=self.past
         )
-        return TrialFigures.of(run, self.figures(run))
 
     def figures(self, run: Run) -> Mapping[str, float]:
         """Return energies, waits and what is above the cap."""

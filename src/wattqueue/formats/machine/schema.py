@@ -77,7 +77,7 @@ class SensorFile(BaseModel):
 
 
 class EarTable(BaseModel):
-    """The table ``ear`` of physics and of what is known: EAR's coefficients, and metrics of applications from one of two sources."""
+    """The table ``ear`` of physics and ``[known]``: EAR's coefficients, and metrics of applications from one source."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

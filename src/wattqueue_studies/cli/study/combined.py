@@ -19,6 +19,7 @@ def run(
     output: ParallelStudy,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="Seeds of each scenario.")] = 30,
     first: Annotated[int, typer.Option(min=1, max=1_000_000, help="The first; options were fixed on 1 to 10.")] = 11,
+    site_draws: Annotated[int, typer.Option(min=0, max=10_000, help="Seeds of the site with all ingredients.")] = 12,
 ) -> None:
     """Compare combined with the best row of each paper, and with itself, one ingredient more or less.
 
@@ -28,4 +29,4 @@ def run(
 
     if draws > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
-    output.perform(CombinedStudy(draws, first, output.threads))
+    output.perform(CombinedStudy(draws, first, site_draws, output.threads))
