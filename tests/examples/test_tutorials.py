@@ -15,7 +15,8 @@ ELSEWHERE = {"index", "observe"}
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", sorted({page.stem for page in TUTORIALS.glob("*.md")} - ELSEWHERE))
-def test_a_tutorial_works_as_printed(name: str, tmp_path: Path) -> None:
+def test_a_tutorial_works_as_printed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATTQUEUE_CLONE", str(Path(__file__).parents[2]))
     page = TUTORIALS / f"{name}.md"
     assert len(follow(page, tmp_path)) == len(blocks_of(page)) >= 4
 

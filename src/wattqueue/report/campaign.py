@@ -37,6 +37,8 @@ SHORT = (
     *("power_utilization", "cap_overshoot_w"),
 )
 """Columns of the table in a terminal."""
+TRUTH_SHORT = (*SHORT[:-2], "machine_energy_j", *SHORT[-2:])
+"""The same where files say what jobs truly draw: energy is what policies differ in then."""
 HOLLOW = (
     "Hollow points: some jobs never ran there; those that were not rejected count with their wait up to the end of the "
     "run, at least."
@@ -356,7 +358,8 @@ def table(groups: Sequence[CampaignGroup]) -> Table:
 
 def summary(groups: Sequence[CampaignGroup], title: str) -> Document:
     """Return the main means of each group for a terminal, in one unit a column."""
-    several, shown = _several(groups), _shown(groups, SHORT)
+    stated = any(row.get("physics") is not None for group in groups for row in group.rows)
+    several, shown = _several(groups), _shown(groups, TRUTH_SHORT if stated else SHORT)
     units = {m: _unit_of(m, max(mean for g in groups if np.isfinite(mean := g.mean(m)))) for m in shown}
     names = (f"{metric_table.label(m)}{f' ({unit})' if unit else ''}" for m, (_, unit) in units.items())
     rows = [
@@ -385,6 +388,9 @@ def _unit_of(metric: str, largest: float) -> tuple[float, str]:
     """
     if metric in metric_table.SHARES:
         return 0.01, "%"
+    if metric.endswith("_energy_j"):
+        scale, prefix = words.prefix_of(largest / 3_600.0)
+        return 3_600.0 * scale, f"{prefix}Wh"
     if "wait_s_" in metric:
         return words.wait_unit(largest)
     if metric.endswith("_w"):
