@@ -29,7 +29,7 @@ from wattqueue.policy.for_machine import SLOWED, redistribution
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
 from wattqueue.sim.engine import Run
-from wattqueue_studies.combined.scenarios import DAY_S, HOUR_S, World
+from wattqueue_studies.combined.scenarios import DAY_S, HOUR_S, ScenarioWorld
 from wattqueue_studies.eamc.workloads import SYSTEMS
 from wattqueue_studies.eamc.workloads import systems as eamc_systems
 from wattqueue_studies.frame.samples import TrialFigures
@@ -219,7 +219,7 @@ def _hourly(of: Callable[[Floats], Floats]) -> Series:
 
 
 @dataclass(frozen=True, eq=False)
-class SiteWorld(World):
+class SiteWorld(ScenarioWorld):
     """The scenario with its own figures: bill, carbon, and what jobs that consent lose."""
 
     def trial(self, name: str) -> TrialFigures:

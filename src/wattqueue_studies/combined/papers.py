@@ -12,7 +12,7 @@ from wattqueue.report.document import Table
 from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
-from wattqueue_studies.combined.scenarios import COMBINED, SCENARIOS, World
+from wattqueue_studies.combined.scenarios import COMBINED, SCENARIOS, ScenarioWorld
 from wattqueue_studies.frame.published import Published, SampledClaim
 from wattqueue_studies.frame.samples import Progress, Samples, change, sweep
 
@@ -21,18 +21,24 @@ LOSS_PERCENT = 1.0
 
 
 def compared(claims: Sequence[SampledClaim], seeds: Sequence[int], threads: int, progress: Progress | None) -> Samples:
-    """Simulate each scenario under its paper's row and ``combined``."""
-    found = Samples({})
-    for claim in claims:
+    """Simulate each scenario under its paper's row and ``combined``; ``progress`` is called with all runs together."""
+    found, runs = Samples({}), 2 * len(seeds)
+    for k, claim in enumerate(claims):
         (name,) = claim.on
+        told = shifted(progress, k * runs, len(claims) * runs)
         rows = (COMBINED, claim.over)
-        found = found.joined(sweep(_trial_of, {name: name}, rows, seeds, threads=threads, progress=progress))
+        found = found.joined(sweep(_trial_of, {name: name}, rows, seeds, threads=threads, progress=told))
     return found
+
+
+def shifted(progress: Progress | None, before: int, runs: int) -> Progress | None:
+    """Return what tells a part's finished runs as those of a whole of ``runs``, ``before`` of them finished."""
+    return None if progress is None else lambda done, _: progress(before + done, runs)
 
 
 def _trial_of(name: str, seed: int) -> Any:
     """Return the trial of a scenario's draw."""
-    world: World = SCENARIOS[name](seed)
+    world: ScenarioWorld = SCENARIOS[name](seed)
     return world.trial
 
 
@@ -98,6 +104,17 @@ def figures_table(claims: Sequence[SampledClaim], samples: Samples) -> Table:
         means = (float(samples.of(name, row, metric).mean()) / unit for metric, (_, unit) in FIGURES.items())
         rows.append([f"{row}, {name}", *(f"{mean:,.4g}" for mean in means)])
     return Table(("row, scenario", *(head for head, _ in FIGURES.values())), rows, "All figures, means over draws")
+
+
+def changes_table(claims: Sequence[SampledClaim], samples: Samples) -> Table:
+    """Return the changes of all figures that are above 0, scenario by scenario, with their intervals."""
+    metrics = [metric for metric in FIGURES if metric != "over_s"]
+    rows = [
+        [claim.on[0], *(with_interval(change(*samples.pair(claim.on[0], COMBINED, claim.over, m))) for m in metrics)]
+        for claim in claims
+    ]
+    heads = ("scenario", *(FIGURES[metric][0].partition(" (")[0] for metric in metrics))
+    return Table(heads, rows, "Changes of all figures over the paper's row, per cent")
 
 
 def pictures(claims: Sequence[SampledClaim], samples: Samples) -> list[Drawn]:

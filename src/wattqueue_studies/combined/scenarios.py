@@ -44,7 +44,7 @@ Made = Callable[[], Policy]
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class ScenarioWorld:
     """One draw of a scenario: what a run takes beside its policy, and the rows that are compared."""
 
     jobs: Jobs
@@ -94,12 +94,12 @@ class World:
         }
 
 
-def partitions_and_clocks(seed: int) -> World:
+def partitions_and_clocks(seed: int) -> ScenarioWorld:
     """Paper 1: two partitions that differ, jobs of eight applications by Table 1, no cap."""
     profiles = profiles_from(None, None)
     system = systems(profiles)["p1/p2"]
     rows = {name: lambda name=name: load_policy(name, estimator=system.estimator) for name in EAMC}
-    return World(
+    return ScenarioWorld(
         workload(13, seed), system.machine, rows, physics=system.physics, known={"profiles": profiles},
     )  # fmt: skip
 
@@ -110,7 +110,7 @@ JOBS, LENGTH_S = 400, (45.0, 350.0)
 """Jobs of paper 2's scenario, and the range of their run times: those of its 16 applications."""
 
 
-def chips_that_differ(seed: int) -> World:
+def chips_that_differ(seed: int) -> ScenarioWorld:
     """Paper 2: sockets that differ under a budget; watts of each application on each are predicted (VT)."""
     known, rng = Knowledge(seed, 256), np.random.default_rng([seed, 30])
     names = rng.choice(sorted(applications()), JOBS)
@@ -121,13 +121,13 @@ def chips_that_differ(seed: int) -> World:
     )  # fmt: skip
     jobs = known.recorded_jobs(with_watts(plain))
     rows = {name: lambda name=name: known.policies(jobs)[name] for name in ("slurm-vtp", "slurm-prvp")}
-    return World(
+    return ScenarioWorld(
         jobs, load_machine("quartz"), rows, Cap.constant(BUDGET_W), physics=known.physics(jobs),
         known={"table": known.predicted["slurm-vtp"]}, power=profile_power,
     )  # fmt: skip
 
 
-def measured_sockets(seed: int) -> World:
+def measured_sockets(seed: int) -> ScenarioWorld:
     """Paper 3: cores and sockets under a cap, with sensors and limits; every job may run at any clock."""
     machine = paper_machine("bull", 0.3)
     jobs = lightesp.generate(np.random.default_rng(seed), nodes=machine.units)
@@ -135,7 +135,7 @@ def measured_sockets(seed: int) -> World:
     window = {"frequency_min_hz": np.full(n, clocks[-1]), "frequency_max_hz": np.full(n, clocks[0])}
     jobs = replace(jobs, extra={**jobs.extra, **window})
     rows = {"e-pas-intel": lambda: e_pas("bull")["e-pas-intel"]}
-    return World(jobs, machine, rows, Cap.constant(CAPS_W["bull"]), physics=app_physics(machine))
+    return ScenarioWorld(jobs, machine, rows, Cap.constant(CAPS_W["bull"]), physics=app_physics(machine))
 
 
 TRACE_DAYS, WARM_DAYS, WINDOW_DAYS = 60.0, 30.0, 3.0
@@ -143,7 +143,7 @@ TRACE_DAYS, WARM_DAYS, WINDOW_DAYS = 60.0, 30.0, 3.0
 CAP_PERCENT = 40.0
 
 
-def capped_hours(seed: int) -> World:
+def capped_hours(seed: int) -> ScenarioWorld:
     """Paper 4: three days of a generated trace, the first three hours under a cap."""
     jobs, end_s = _replayed(seed)
     machine = machine_of(load_machine("marconi100").partitions[0].idle_w)
@@ -154,7 +154,7 @@ def capped_hours(seed: int) -> World:
     window = cut(jobs, end_s, float(begin), WINDOW_DAYS)
     until = window.begin_s + 3 * HOUR_S
     rows = {name: lambda name=name: load_policy(name) for name in ("easy+pc-mean", "easy+pc-max")}
-    return World(
+    return ScenarioWorld(
         window.jobs, machine, rows, window_cap(window.begin_s, CAP_PERCENT), past=window.past,
         power=lambda run: profile_power(run, begin_s=window.begin_s, end_s=until), capped_s=(window.begin_s, until),
     )  # fmt: skip
@@ -172,19 +172,19 @@ TARGET_W, CUBIC, SHARE = 407e3, 3.0, 0.75
 TARGET_H = (9.0, 17.0)
 
 
-def load_target(seed: int) -> World:
+def load_target(seed: int) -> ScenarioWorld:
     """Paper 5: short jobs, a load target for eight hours, three quarters of the jobs may be slowed."""
     jobs, place = target_jobs("2", seed)
     machine = machine_for(TARGET_W, CUBIC)
     begin_s, end_s = (hour * HOUR_S for hour in TARGET_H)
     rows = {name: lambda name=name: load_policy(name) for name in ("dr-fcfs", "dr-fcfs-at-start")}
-    return World(
+    return ScenarioWorld(
         with_share(jobs, place, SHARE), machine, rows, Cap.constant(HIGH_W),
         LoadTargets.of(LoadTarget(begin_s, end_s, TARGET_W)),
     )  # fmt: skip
 
 
-SCENARIOS: Mapping[str, Callable[[int], World]] = {
+SCENARIOS: Mapping[str, Callable[[int], ScenarioWorld]] = {
     "paper 1: partitions and clocks": partitions_and_clocks,
     "paper 2: sockets that differ": chips_that_differ,
     "paper 3: measured sockets": measured_sockets,

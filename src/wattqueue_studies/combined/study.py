@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from wattqueue.report.document import Block
-from wattqueue_studies.combined.papers import compared, figures_table, pictures, verdict_table, verdicts
+from wattqueue_studies.combined.ingredients import choices
+from wattqueue_studies.combined.papers import (
+    changes_table,
+    compared,
+    figures_table,
+    pictures,
+    shifted,
+    verdict_table,
+    verdicts,
+)
 from wattqueue_studies.combined.worth import pairs, simulated, single, worth_picture, worth_tables
 from wattqueue_studies.frame.published import published
 from wattqueue_studies.frame.report import Progress, StudyReport
@@ -15,7 +24,7 @@ from wattqueue_studies.frame.samples import Samples
 
 TOLD = published("wattqueue_studies.combined")
 """Metrics and rows of comparison, stated before the seeds were run (claims.toml)."""
-SITE_DRAWS = 12
+SITE_DRAWS = 20
 FIRST, DRAWS = 11, 30
 """First seed that is judged, and how many; options were fixed on seeds 1 to 10."""
 
@@ -39,14 +48,18 @@ class CombinedStudy:
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Simulate and report. Raises: InputError for no seed."""
         seeds = range(self.first, self.first + self.draws)
-        papers = compared(TOLD.claims, seeds, self.threads, progress)
-        site = simulated(range(1, self.site_draws + 1), self.threads, progress) if self.site_draws else Samples({})
+        first = 2 * self.draws * len(TOLD.claims)
+        whole = first + len(choices()) * self.site_draws
+        papers = compared(TOLD.claims, seeds, self.threads, shifted(progress, 0, whole))
+        own = range(1, self.site_draws + 1)
+        site = simulated(own, self.threads, shifted(progress, first, whole)) if own else Samples({})
         return self.report(papers, site)
 
     def report(self, papers: Samples, site: Samples) -> StudyReport:
         """Return tables, pictures and claims."""
         judged = verdicts(TOLD.claims, papers)
         parts: list[Block] = [verdict_table(TOLD.claims, papers, TOLD), figures_table(TOLD.claims, papers)]
+        parts.append(changes_table(TOLD.claims, papers))
         drawn = pictures(TOLD.claims, papers)
         figures: dict[str, Any] = {
             "generated": True, "first": self.first, "draws": self.draws, "site_draws": self.site_draws,

@@ -19,7 +19,7 @@ def run(
     output: ParallelStudy,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="Seeds of each scenario.")] = 30,
     first: Annotated[int, typer.Option(min=1, max=1_000_000, help="The first; options were fixed on 1 to 10.")] = 11,
-    site_draws: Annotated[int, typer.Option(min=0, max=10_000, help="Seeds of the site with all ingredients.")] = 12,
+    site_draws: Annotated[int, typer.Option(min=0, max=10_000, help="Seeds of the site with all ingredients.")] = 20,
 ) -> None:
     """Compare combined with the best row of each paper, and with itself, one ingredient more or less.
 
