@@ -36,7 +36,7 @@ KNOWN = ["unknown", *Ear().profiles.apps[:2]]
 """Applications of rows whose estimator looks them up."""
 
 
-def policy_of(name: str, rng: np.random.Generator) -> Policy:
+def policy_of(name: str, machine: Machine, rng: np.random.Generator) -> Policy:
     """A row with its own ledger or another one that it can be combined with."""
     ledger = LEDGERS[rng.integers(len(LEDGERS))]
     more: dict[str, Any] = {} if ledger is None else {"ledger": ledger}
@@ -44,7 +44,7 @@ def policy_of(name: str, rng: np.random.Generator) -> Policy:
         more["placement"] = Benchmark(table=TABLE)
     if "delay-consenting" in published_rows()[name]["controls"]:  # refused without prices
         more["controls"] = [DelayConsenting(prices=Series(np.array([0.0, 60.0, 120.0]), np.array([9.0, 3.0, 6.0])))]
-    return load_policy(name, **more)
+    return load_policy(name, machine=machine, **more)
 
 
 def world(name: str, seed: int) -> Simulation:
@@ -85,7 +85,7 @@ def world(name: str, seed: int) -> Simulation:
         down = float(rng.integers(0, 80))
         unit = int(rng.integers(machine.units))
         events = NodeEvents(np.array([down, down + 50.0]), np.array([unit] * 2, np.int32), np.array([False, True]))
-    policy, cap = policy_of(name, rng), cap_of(machine, most, rng)
+    policy, cap = policy_of(name, machine, rng), cap_of(machine, most, rng)
     return Simulation(jobs, machine, policy, cap, actual_power(jobs, machine), events, targets=targets)
 
 

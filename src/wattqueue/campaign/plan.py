@@ -27,7 +27,7 @@ from wattqueue.formats.times import duration_s
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
 from wattqueue.model.signals import Cap
-from wattqueue.policy.for_machine import Site, row_on
+from wattqueue.policy.for_machine import SiteFacts, expansion, row_on
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.row_files import files_in, with_absolute_paths
@@ -64,7 +64,7 @@ class PolicyChoice:
 
         Raises: InputError for a file of the machine that does not fit it.
         """
-        row = with_absolute_paths(row_on(dict(self.row), Site.simulated(machine)))
+        row = with_absolute_paths(row_on(dict(self.row), SiteFacts.simulated(machine)))
         if row == self.row:
             return self
         named = self.estimator if self.estimator != FOR_MACHINE else part_names(row["estimator"])
@@ -110,6 +110,11 @@ class CampaignPlan:
     def runs(self) -> int:
         """Return how many runs the grid has."""
         return sum(s.workloads for s in self.sources) * len(self.machines) * len(self.choices) * len(self.caps)
+
+    def expansions(self) -> list[str]:
+        """Return what became of policies that follow from the machine, a sentence for each of them and machine."""
+        pairs = product(self.choices, (machine for _, machine in self.machines))
+        return [s for one, m in pairs for s in expansion(one.policy, dict(one.row), m, dict(one.on(m).row))]
 
     def cells(self, tables: Sequence[Row]) -> list[TaskCell]:
         """Return the runs in the order of the file's axes; ``tables`` are the rows that ``sources`` gave."""

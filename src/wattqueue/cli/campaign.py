@@ -64,4 +64,5 @@ def run(options: CampaignVerb) -> None:
     # Cells that an earlier call had already finished.
     before = finished.runs - finished.performed
     kept = f", {before:,} kept" if before else ""
-    options.say([f"{finished.path}: {finished.performed:,} runs done{kept}", f"{page}"])
+    made = [f"{sentence}." for sentence in plan.expansions()]
+    options.say([*made, f"{finished.path}: {finished.performed:,} runs done{kept}", f"{page}"])

@@ -224,9 +224,10 @@ def _licence_lines(settings: LiveConfig) -> list[str]:
     """
     from wattqueue.live.assemble import rules_of
     from wattqueue.live.features.agent_controls import load_live_policy
+    from wattqueue.live.managed import managed_machine, site_of
     from wattqueue.live.watts.lowering import conditions_of, licence_rules, require_condition
 
-    policy, _ = load_live_policy(settings.policy)
+    policy, _ = load_live_policy(settings.policy, site=site_of(settings, managed_machine(settings)))
     rules, agents = rules_of(settings), settings.telemetry.broker is not None
     require_condition(policy, conditions_of(policy, rules.overshoot, agents=agents), follows=rules.track_running)
     found = licence_rules(policy, rules.overshoot, follows=rules.track_running, agents=agents)

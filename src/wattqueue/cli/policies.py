@@ -124,17 +124,23 @@ def show(
     name: Annotated[
         str, typer.Argument(help="A published name, my.toml:row, or my.py:MyPart.", metavar="NAME", show_default=False)
     ],
+    machine: Annotated[
+        str | None, typer.Option(help="The row for this machine: a name of the catalogue, or a TOML file.")
+    ] = None,
 ) -> None:
     """Print one policy as a row of a TOML file, ready to be copied and changed, with a comment on each part.
 
-    The row is complete, defaults included, so that a copy does not change with a later default.
+    The row is complete, defaults included, so that a copy does not change with a later default. With --machine choices
+    "for-machine" are parts, and what the machine cannot give is said.
     """
+    from wattqueue.formats.machine.file import load_machine
     from wattqueue.formats.toml import key_of, one_line
     from wattqueue.policy.interfaces import AXES, CORRECTIONS
     from wattqueue.policy.policy import load_policy
-    from wattqueue.policy.rows import composed, listed
+    from wattqueue.policy.rows import LEFT_OUT, composed, listed
 
-    row, name = load_policy(name).row, composed(name)  # raises what is wrong with it
+    there = None if machine is None else load_machine(machine)
+    row, name = load_policy(name, machine=there).row, composed(name)  # raises what is wrong with it
     lines = [f"[{key_of(_plain_name(name))}]", f"source = {one_line(row['source'])}"]
     for axis in AXES:
         parts = listed(row[axis])
@@ -143,6 +149,7 @@ def show(
         comments = (f"{part_text(value)}: {part_summary(kind, value)}" for kind, value in summaries)
         lines += [f"# {' '.join(comment.split())}" for comment in comments]
         lines.append(f"{axis} = {one_line(row[axis])}")
+    lines += [f"# left out: {what}" for what in row.get(LEFT_OUT, ())]
     printed.show(lambda: {"name": name, **row}, lambda: lines)
 
 
@@ -169,7 +176,11 @@ def part_summary(axis: str, value: Any) -> str:
 
     For a part of the user's own this imports its file. Raises: PolicyError where there is no such part.
     """
+    from wattqueue.policy.for_machine import CHOICES
     from wattqueue.policy.registry import part_class
+    from wattqueue.policy.rows import FOR_MACHINE
 
+    if value == FOR_MACHINE:
+        return (CHOICES[axis].__doc__ or "").partition("\n")[0]
     found = part_class(axis, value["part"] if isinstance(value, dict) else value)
     return (found.__doc__ or "").strip().partition("\n")[0]

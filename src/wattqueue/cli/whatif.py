@@ -63,6 +63,7 @@ def run(options: WhatifVerb) -> None:
             write_files(folder, files(answer, shown))
         say_never_ran(works(answer))
         options.show(lambda: to_json(answer), lambda: print_document(shown))
+    options.say([f"{sentence}." for sentence in setup.expansions()])
     if folder is not None:
         options.say([f"{folder / 'report.html'} (with whatif.csv, delayed_users.csv and whatif.json)"])
 

@@ -54,7 +54,7 @@ from wattqueue.live.files.status import HEAD, RunDir, notify
 from wattqueue.live.guard.client import GuardedRunDir, connection_to
 from wattqueue.live.guard.required import chooses_frequencies, require_accepted
 from wattqueue.live.limits_guard.client import limits_at
-from wattqueue.live.managed import managed_machine, shared_nodes
+from wattqueue.live.managed import managed_machine, shared_nodes, site_of
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recordings.recording import Recorder, recorder_extension
@@ -225,7 +225,8 @@ def assemble(
 
     def policy_of(machine: Machine) -> Policy:
         agents, measures = config.telemetry.broker is not None, rules_of(config).track_running
-        policy, left_out[:] = load_live_policy(config.policy, AppSources(applications, counters if agents else None))
+        given = AppSources(applications, counters if agents else None)
+        policy, left_out[:] = load_live_policy(config.policy, given, site_of(config, machine))
         policy = policy if applications is None else applications.into(policy)
         policy = policy if misnamed is None else misnamed.into(policy)
         meters, names = config.telemetry.any_node_source, config.slurm.place_nodes != "never"

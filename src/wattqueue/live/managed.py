@@ -17,6 +17,7 @@ from wattqueue.formats.machine.file import load_machine
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.model.machine import Machine
+from wattqueue.policy.for_machine import SiteFacts
 
 
 def managed_machine(config: LiveConfig) -> Machine:
@@ -38,6 +39,23 @@ def managed_machine(config: LiveConfig) -> Machine:
         hint = "a policy needs a partition with whole nodes"
         raise InputError("every partition of the machine file is shared", where="slurm.shared", hint=hint)
     return replace(machine, partitions=tuple(p for p in machine.partitions if p.name in names))
+
+
+def site_of(config: LiveConfig, machine: Machine) -> SiteFacts:
+    """Return what a controller gives to rows that follow from the machine (``policy/for_machine.py``).
+
+    Licences of running jobs follow what is measured only where something bounds what jobs draw later: limits on nodes,
+    or an overshoot that the site accepts. Clocks are set through a folder or agents; only in control mode at all.
+    """
+    t, agents = config.telemetry, config.telemetry.broker is not None
+    known = {} if machine.known is None else machine.known.options()
+    if config.slurm.place_nodes == "never":
+        known.pop("table", None)
+    bounded = agents or bool(t.accepted_overshoot)
+    clocks = agents or config.frequency_dir is not None or config.mode != "control"
+    return SiteFacts(
+        machine, known, t.track_running and t.any_node_source and bounded, agents, clocks, meters=t.any_node_source
+    )
 
 
 def shared_nodes(config: LiveConfig) -> SharedNodes:

@@ -9,6 +9,7 @@ a run are named by it (``policy/effects.py``).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,18 +20,18 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.unit_factors import line_of_unit, read_unit_factors
 from wattqueue.model.machine import Machine
-from wattqueue.parts.controls.rapl_redistribution import PERIOD_S
 from wattqueue.parts.unit_tables import unit_numbers
 from wattqueue.policy.interfaces import AXES, CORRECTIONS, stated
 from wattqueue.policy.registry import part_class, part_names
-from wattqueue.policy.rows import FOR_MACHINE, LEFT_OUT, Row, listed
+from wattqueue.policy.rows import FOR_MACHINE, LEFT_OUT, NO_CONTROLS, Row, listed
+from wattqueue.policy.rows import part_names as part_names_of
 
 SLOWED: Mapping[str, Any] = {"part": "consent", "start": "lowest"}
 """Consenting jobs start at the lowest clock to which they consent while a load target is in force (paper 5)."""
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteFacts:
     """What a driver and a machine give to a policy."""
 
     machine: Machine | None
@@ -47,7 +48,7 @@ class Site:
     """Whether the power of the whole machine is metered."""
 
     @classmethod
-    def simulated(cls, machine: Machine | None, known: Mapping[str, Any] | None = None) -> Site:
+    def simulated(cls, machine: Machine | None, known: Mapping[str, Any] | None = None) -> SiteFacts:
         """Return what a simulation gives: all that the machine states. ``known`` replaces the files that it names."""
         if machine is None:
             return cls(None, known or {})
@@ -78,7 +79,7 @@ Chosen = tuple[Any, list[str]]
 """Value of a choice, and what was left out of it."""
 
 
-def _estimator(site: Site) -> Chosen:
+def _estimator(site: SiteFacts) -> Chosen:
     """EAR's watts and run times, with the factors of units; else the units' own watts, or the means of applications."""
     ear, table = site.known.get("profiles"), site.known.get("table")
     left = [] if ear else ["EAR's watts and run times: no file is known ([known] ear)"]
@@ -91,12 +92,12 @@ def _estimator(site: Site) -> Chosen:
     return ("maximum" if site.several_clocks else "app-mean"), left
 
 
-def _run_times(_: Site) -> Chosen:
+def _run_times(_: SiteFacts) -> Chosen:
     """A quantile of the last run times of the user."""
     return "recent-quantile", []
 
 
-def _order(site: Site) -> Chosen:
+def _order(site: SiteFacts) -> Chosen:
     """EAMC's order, where the partitions differ by EAR's figures."""
     if "profiles" not in site.known or site.machine is None:
         return "fcfs", []
@@ -105,7 +106,7 @@ def _order(site: Site) -> Chosen:
     return "priority-inc", []
 
 
-def _frequency(site: Site) -> Chosen:
+def _frequency(site: SiteFacts) -> Chosen:
     """EAMC's clock or lower under a cap, within users' windows; lower ones in targets as far as users consent."""
     if not site.several_clocks:
         return "highest", ["lower clocks: there is one, or none can be set (frequencies_hz)"]
@@ -114,18 +115,18 @@ def _frequency(site: Site) -> Chosen:
     return ["frequency-window", dict(SLOWED)], []
 
 
-def _placement(site: Site) -> Chosen:
+def _placement(site: SiteFacts) -> Chosen:
     """Units of least watts, where they differ."""
     return ("least-watts" if "table" in site.known else "lowest"), []
 
 
-def _backfill(site: Site) -> Chosen:
+def _backfill(site: SiteFacts) -> Chosen:
     """EASY, the shortest first, ahead to announced limits; consenting jobs count as slowed where they can be slowed."""
     ahead = {"part": "easy-sjbf", "ahead": "limits"}
     return ({**ahead, "slowed": True} if site.several_clocks else ahead), []
 
 
-def _ledger(site: Site) -> Chosen:
+def _ledger(site: SiteFacts) -> Chosen:
     """What is measured of jobs; else a meter's margin where means are predicted, none where maxima are."""
     if site.measures:
         return "measured", []
@@ -137,7 +138,7 @@ def _ledger(site: Site) -> Chosen:
     return "adaptive", left
 
 
-def _controls(site: Site) -> Chosen:
+def _controls(site: SiteFacts) -> Chosen:
     """Slow consenting jobs in targets, move watts between domains, delay consenting jobs to cheaper hours."""
     found: list[Any] = []
     left = []
@@ -156,11 +157,13 @@ def _controls(site: Site) -> Chosen:
 
 def redistribution(machine: Machine | None) -> Any:
     """Return the control that moves limits between power domains, no more often than their sensors are read."""
+    name = "rapl-redistribution"
     poll_s = 0.0 if machine is None or machine.sensor is None else machine.sensor.poll_s
-    return "rapl-redistribution" if poll_s <= PERIOD_S else {"part": "rapl-redistribution", "period_s": poll_s}
+    own_s = inspect.signature(part_class("controls", name)).parameters["period_s"].default
+    return name if poll_s <= own_s else {"part": name, "period_s": poll_s}
 
 
-CHOICES: Mapping[str, Callable[[Site], Chosen]] = {
+CHOICES: Mapping[str, Callable[[SiteFacts], Chosen]] = {
     "estimator": _estimator,
     "runtime": _run_times,
     "order": _order,
@@ -173,7 +176,7 @@ CHOICES: Mapping[str, Callable[[Site], Chosen]] = {
 """What ``for-machine`` means for each choice."""
 
 
-def row_on(row: Row, site: Site) -> Row:
+def row_on(row: Row, site: SiteFacts) -> Row:
     """Return a row for a machine: choices ``for-machine`` as parts, options that the row leaves open as it knows them.
 
     A row without either is returned as it is.
@@ -193,7 +196,14 @@ def row_on(row: Row, site: Site) -> Row:
     return found if not left or site.machine is None else {**found, LEFT_OUT: left}
 
 
-def _filled(axis: str, value: Any, site: Site) -> Any:
+def expansion(name: str, named: Row, machine: Machine, made: Row) -> list[str]:
+    """Return a sentence with what the choices of a row became for a machine; none where no choice follows from it."""
+    chosen = [axis for axis in AXES if listed(named.get(axis)) == [FOR_MACHINE]]
+    parts = ", ".join(f"{axis} {part_names_of(made[axis]) or NO_CONTROLS}" for axis in chosen)
+    return [f"{name} on {machine.name}: {parts}"] if parts else []
+
+
+def _filled(axis: str, value: Any, site: SiteFacts) -> Any:
     """Return a part of a row with the options that it leaves open as the site knows them."""
     named = value["part"] if isinstance(value, Mapping) else value
     if not isinstance(named, str) or (".py" not in named and named not in part_names(axis)):
@@ -203,7 +213,7 @@ def _filled(axis: str, value: Any, site: Site) -> Any:
     return {**options, **{key: site.known[key] for key in lacking}} if lacking else value
 
 
-def _require_fit(row: Row, site: Site) -> None:
+def _require_fit(row: Row, site: SiteFacts) -> None:
     """Raise InputError for a file of factors that does not fit the machine, where the row reads it."""
     table, machine = site.known.get("table"), site.machine
     parts = (each for axis in AXES for each in listed(row.get(axis)))

@@ -14,7 +14,7 @@ from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.machine import Machine
 from wattqueue.model.option_bounds import of_option
 from wattqueue.policy.capabilities import resolve
-from wattqueue.policy.for_machine import Site, row_on
+from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.interfaces import AXES, CORRECTIONS, axes_of, stated
 from wattqueue.policy.lists import one_part
 from wattqueue.policy.registry import Policy, class_from_file, part_class, part_names
@@ -36,7 +36,7 @@ def load_policy(
     row = find_row(name)
     row |= {axis: value for axis, value in overrides.items() if value is not None}
     if machine is not None:
-        row = row_on(row, Site.simulated(machine, known))
+        row = row_on(row, SiteFacts.simulated(machine, known))
     return policy_from_row(composed(name), row)
 
 
@@ -56,7 +56,7 @@ def policy_from_row(name: str, row: Row) -> Policy:
         raise PolicyError(
             f"unknown key {sorted(unknown)[0]!r}", where=name, hint=one_of(sorted(unknown)[0], ROW_DEFAULTS)
         )
-    explicit = row_on(row, Site(None))
+    explicit = row_on(row, SiteFacts(None))
     built = {axis: _built(name, axis, listed(explicit[axis])) for axis in AXES}
     controls = built.pop("controls")
     parts: dict[str, Any] = {axis: one_part(name, axis, found) for axis, found in built.items()}

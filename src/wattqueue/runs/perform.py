@@ -26,7 +26,7 @@ from wattqueue.model.physics import Physics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
-from wattqueue.policy.for_machine import Site, row_on
+from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.runs.physics import physics_of, same_figures
@@ -91,7 +91,7 @@ def load(
     Raises: InputError, MachineError or PolicyError; a file whose hash is not the recorded one is refused.
     """
     task, machine, workload = machine_of(task, machine, workload)
-    row = policy_row(task, machine) if row is None else row_on(row, Site.simulated(machine))
+    row = policy_row(task, machine) if row is None else row_on(row, SiteFacts.simulated(machine))
     policy = policy_from_row(task.policy, row)
     if cap is not None:
         refuse_below_idle(cap, machine, "cap", "cap")

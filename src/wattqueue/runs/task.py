@@ -21,7 +21,7 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
-from wattqueue.policy.for_machine import Site, row_on
+from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.row_files import files_in
 from wattqueue.policy.rows import find_row, split_name
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
@@ -82,7 +82,7 @@ def policy_row(task: Task, machine: Machine | None = None) -> dict[str, Any]:
     row = find_row(task.policy)
     if task.estimator is not None:
         row["estimator"] = task.estimator
-    return row if machine is None else row_on(row, Site.simulated(machine))
+    return row if machine is None else row_on(row, SiteFacts.simulated(machine))
 
 
 def machine_cap(machine: Machine) -> Cap:

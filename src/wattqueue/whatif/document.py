@@ -141,6 +141,7 @@ def to_json(answer: CapAnalysis) -> str:
 def _document(answer: CapAnalysis) -> Row:
     """Return the JSON document as a mapping."""
     setup = answer.setup
+    made = setup.expansions()
     return {
         "schema_version": SCHEMA_VERSION,
         "wattqueue": __version__,
@@ -160,6 +161,7 @@ def _document(answer: CapAnalysis) -> Row:
         "definitions": DEFINITIONS,
         "configurations": [_configuration(answer, curve) for curve in answer.curves],
         "rows": rows(answer),
+        **({"for_machine": made} if made else {}),
     }
 
 

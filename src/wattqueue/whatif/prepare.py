@@ -23,6 +23,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
 from wattqueue.parts.memory import with_nodes_for_memory
+from wattqueue.policy.for_machine import expansion
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.runs.perform import watts_stated
@@ -123,6 +124,14 @@ class Setup:
         Estimators keep what they learned, so runs must not share one.
         """
         return policy_from_row(name[0], policy_row(self.task_of(name), self.machine))
+
+    def expansions(self) -> list[str]:
+        """Return what became of policies that follow from the machine, a sentence for each."""
+        tasks = [self.task_of(name) for name in self.names]
+        return [
+            said for task in tasks
+            for said in expansion(task.policy, policy_row(task), self.machine, policy_row(task, self.machine))
+        ]  # fmt: skip
 
     def words(self, time_s: float) -> str:
         """Return a moment of the trace as text: its date if known, else the day since the first submission."""

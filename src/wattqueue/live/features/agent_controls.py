@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.features.node_limits import measured_by_agents
+from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.policy import build_part, policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import Row, find_row, listed
@@ -51,12 +52,19 @@ class AppSources(NamedTuple):
         }  # fmt: skip
 
 
-def load_live_policy(name: str, sources: AppSources = AppSources()) -> tuple[Policy, list[str]]:  # noqa: B008 - immutable
+def load_live_policy(
+    name: str,
+    sources: AppSources = AppSources(),  # noqa: B008 - immutable
+    site: SiteFacts | None = None,
+) -> tuple[Policy, list[str]]:
     """Return a policy as ``load_policy`` does, with controls that measure by agents; and what is left out, and why.
+
+    ``site`` is what a row that follows from the machine is made of.
 
     Raises: as ``load_policy``.
     """
-    return live_policy_from_row(name, find_row(name), sources)
+    row = find_row(name)
+    return live_policy_from_row(name, row if site is None else row_on(row, site), sources)
 
 
 def live_policy_from_row(

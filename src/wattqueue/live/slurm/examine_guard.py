@@ -17,6 +17,7 @@ from wattqueue.live.guard.own_cap import watts_of
 from wattqueue.live.guard.required import lacking
 from wattqueue.live.guard.settings import GuardSettings, parse_settings, read_settings
 from wattqueue.live.guard.wire import Packet
+from wattqueue.live.managed import site_of
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.guard import Guard, guard_file_text
 from wattqueue.live.units import GUARD_FILE
@@ -69,7 +70,7 @@ def examine_accepted(config: LiveConfig, machine: Machine, answer: Mapping[str, 
     """Check whether the guard accepts what the configured row writes. ``answer``: What the guard says of itself."""
     name = "guard accepts"
     try:
-        policy, _ = load_live_policy(config.policy)
+        policy, _ = load_live_policy(config.policy, site=site_of(config, machine))
         found = list(lacking(config, policy, machine, answer))
     except WattQueueError as error:
         yield Check(AREA, name, PART, str(error), "not known: the row cannot be read")
@@ -86,7 +87,7 @@ def guard_warnings(guard: Guard, config: LiveConfig, file: Path) -> list[str]:
         return []
     path = file.absolute().parent / GUARD_FILE
     text = path.read_bytes() if path.exists() else guard_file_text(guard, config, config.guard).encode()
-    policy, _ = load_live_policy(config.policy)
+    policy, _ = load_live_policy(config.policy, site=site_of(config, guard.layout.machine))
     try:
         told = parse_settings(text, path).told()
     except InputError as error:
