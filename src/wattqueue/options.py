@@ -28,6 +28,7 @@ class Option:
         most: Greatest number.
         many: Whether it may be given several times.
         also: What Python takes besides, such as ``a Machine``.
+        positional: Whether it is an argument, not a flag, although it has a default.
     """
 
     help: str
@@ -39,6 +40,7 @@ class Option:
     most: float | None = None
     many: bool = False
     also: str = ""
+    positional: bool = False
 
     @property
     def sentence(self) -> str:

@@ -77,7 +77,7 @@ def verb_of(options: Callable[..., O]) -> Callable[[Callable[Concatenate[O, ...]
 
 
 def _parameter(one: Field[Any], what: Option) -> inspect.Parameter:
-    """Return a field as typer reads it: an argument if it must be given and has no flag of its own."""
+    """Return a field as typer reads it: an argument if it must be given and has no flag of its own, or says so."""
     required = is_required(one)
     kind = list[what.kind] if what.many else what.kind  # type: ignore[name-defined]
     default = inspect.Parameter.empty if required else None if what.many else one.default
@@ -87,6 +87,7 @@ def _parameter(one: Field[Any], what: Option) -> inspect.Parameter:
     flags = what.flags or ((flag,) if what.kind is bool and not one.default else ())
     metavar = what.metavar or (f"<{what.kind.__name__}, {what.unit}>" if what.unit else None)
     more: dict[str, Any] = {"help": what.help, "metavar": metavar, "min": what.least, "max": what.most}
-    info = typer.Argument(**more) if required and not what.flags else typer.Option(*flags, **more)
+    argument = what.positional or (required and not what.flags)
+    info = typer.Argument(**more) if argument else typer.Option(*flags, **more)
     place = inspect.Parameter.KEYWORD_ONLY if one.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Parameter(one.name, place, default=default, annotation=Annotated[kind, info])

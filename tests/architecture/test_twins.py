@@ -243,6 +243,16 @@ TWINS: dict[str, dict[str, str]] = {
     "redistribution.reset_begun": {"redistribution": "reset_begun"},
     "redistribution.whole": {"redistribution": "cap_uw sum_uw"},
     "redistribution.keep_promises": {"redistribution": "begin_raises keep_promise end_raises"},
+    # Bounds and schedules, tick by tick and over all subsets (tests/wattqueue_studies/test_bound_kernels.py).
+    "bounds.TickWorld.list_schedule": {
+        "list_schedule": "row_at row_fits earliest_start split_row occupy place_job copy_profile list_schedule "
+        "move_job copy_list anneal",
+    },
+    "bounds.cheapest_start": {
+        "cheapest_start": "sum_prices paid_by advance note_start least_value try_edges_as_starts try_edges_as_ends "
+        "cheapest_starts",
+    },
+    "bounds.best_set": {"knapsack": "fill_table choose_set best_sets"},
     # Watts of one run at one instant, against a merge of all steps.
     "profile_power.run_uw": {"profile_power": "sample_uw place_of samples_at run_energies"},
     "profile_power.profile_series": {

@@ -71,6 +71,8 @@ LINES: tuple[Words, ...] = (
     ("openadr", "follow", "--config", "openadr.toml"),
     ("openadr", "opt-out", "e1", "--config", "openadr.toml"),
     ("openadr", "opt-in", "e1", "--config", "openadr.toml"),
+    ("bound", "fugaku:jobs=12", "--nodes", "800", *PLAIN[2:], "--tries", "20", "--steps", "5", "--out", "bound.json"),
+    ("bound", "run", "--tries", "20", "--steps", "5"),
     ("doctor",),
     ("doctor", "--json", "--live", "live.toml"),
     ("demo",),
@@ -125,7 +127,7 @@ VALUES = {
     "--set": "backfill=easy",
     "--socket-name": "s1", "--start": "2024-01-01", "--starts": "recorded", "--state-dir": "agent",
     "--targets": "called.csv", "--time-zone": "Europe/Berlin", "--trace": "trace.swf", "--units": "folder",
-    "--withdrawn": "withdrawn.csv",
+    "--verify": "missing.json", "--withdrawn": "withdrawn.csv",
 }  # fmt: skip
 """A value of each option that takes a text or a path."""
 

@@ -11,6 +11,10 @@ VERBS = {
         "wattqueue.cli.apps",
         "Applications: learn EAR coefficients, keep application metrics in a database, list them.",
     ),
+    "bound": (
+        "wattqueue_studies.cli.bound",
+        "Prove a bound on every schedule; compare it with the best schedule known and the policy's own.",
+    ),
     "campaign": (
         "wattqueue.cli.campaign",
         "Run a grid of workloads x machines x policies x estimators x caps x seeds, on one machine or on many.",

@@ -1,0 +1,248 @@
+"""Assess one window: the bound, the best schedule known and the policy's own, each by four measures.
+
+Every number of a schedule comes from a schedule that ``check`` has replayed; a policy whose schedule keeps neither the
+cap nor the rule of admission with the true watts has no gap, and the reason stands in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wattqueue.errors import EngineError, PolicyError
+from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.parts.contracts import Prediction
+from wattqueue.policy.capabilities import resolve
+from wattqueue.runs.perform import RunInputs
+from wattqueue.sim.engine import signals_of, simulate
+from wattqueue.sim.physics import true_figures
+from wattqueue.sim.truth import actual_power
+from wattqueue_studies.bound.certificate import Objective
+from wattqueue_studies.bound.check import ScheduleCheck, replay
+from wattqueue_studies.bound.instance import Instance, Whole
+from wattqueue_studies.bound.problem import (
+    JobChoices,
+    Problem,
+    instance_of,
+    job_options,
+    machine_problem,
+    refuse_impossible,
+    with_running,
+)
+from wattqueue_studies.bound.prove import Proven, prove
+from wattqueue_studies.bound.schedules import FoundSchedule, best_schedule
+from wattqueue_studies.bound.store import ADMISSION, ENERGY, MAKESPAN, STRICT, TURNAROUND, WAIT, Proof, bound_figures
+from wattqueue_studies.bound.windows import BEFORE_S, BoundWindow
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How much is searched.
+
+    Attributes:
+        tries: Lists that the search for schedules tries.
+        steps: Steps of the ascent of prices.
+        seed: Seed of the search.
+        clocks: Whether jobs may run at every clock; else at the highest.
+    """
+
+    tries: int
+    steps: int
+    seed: int = 1
+    clocks: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assessed:
+    """Figures of a window: by measure, None where there is none.
+
+    Attributes:
+        window: Seed, first instant, jobs.
+        scope: Of the bound that the policy is compared with; strict where it is compared with none.
+        bound: The proven bound.
+        strict: The strict bound, where ``bound`` is that of admission.
+        best: The best schedule known.
+        policy: The policy's schedule.
+        undefined: Why the policy has no gap; empty where it has one.
+        run_s: Mean of the least run times: the wait ratio leaves them out.
+        remarks: What a reader should know.
+        proofs: What proves the bounds.
+        seconds: How long the search for schedules and that for bounds took.
+    """
+
+    window: dict[str, object]
+    scope: str
+    bound: dict[str, float]
+    strict: dict[str, float]
+    best: dict[str, float]
+    policy: dict[str, float]
+    undefined: str
+    run_s: float
+    remarks: list[str] = field(default_factory=list)
+    proofs: list[Proof] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def ratio(self, measure: str) -> float:
+        """Return the bound over the best schedule known."""
+        return self.bound[measure] / self.best[measure] if self.best[measure] else 1.0
+
+    @property
+    def wait_ratio(self) -> float:
+        """Return the same of mean turnaround without run times; 1 where nothing has to wait."""
+        best = self.best[TURNAROUND] - self.run_s
+        return (self.bound[TURNAROUND] - self.run_s) / best if best > 0 else 1.0
+
+    @property
+    def gap(self) -> float | None:
+        """Return by what share the policy's mean turnaround is above the bound; None where that is not defined."""
+        if self.undefined:
+            return None
+        return self.policy[TURNAROUND] / self.bound[TURNAROUND] - 1.0
+
+
+def window_problem(inputs: RunInputs, window: BoundWindow, search: Search) -> Problem:
+    """Return the problem of a window: what ran at its begin is fixed.
+
+    Raises: InputError naming a job that makes it impossible, or whose watts are not known.
+    """
+    limit = signals_of(inputs.cap, inputs.targets, inputs.machine).limit()
+    options = _options(inputs, window.jobs.take(slice(window.running, None)), window.begin_s, clocks=search.clocks)
+    machine = inputs.machine
+    problem = machine_problem(options, machine, limit, window.begin_s, idle_off=switches_off(inputs))
+    if window.running:
+        before = _options(inputs, window.jobs.take(slice(0, window.running)), window.begin_s, clocks=True)
+        empty = machine_problem(before, machine, limit, window.begin_s, idle_off=switches_off(inputs))
+        rows = rows_of_options(before, window.option)
+        problem = with_running(problem, empty.jobs, rows, before.run_s[rows] - BEFORE_S)
+    refuse_impossible(problem)
+    return problem
+
+
+def switches_off(inputs: RunInputs) -> bool:
+    """Return whether the policy may stop idle nodes: then their idle watts are not lost to every schedule.
+
+    Any control may.
+    """
+    return bool(resolve(inputs.policy).controls)
+
+
+def _options(inputs: RunInputs, jobs: Jobs, begin_s: float, *, clocks: bool) -> JobChoices:
+    """Return the options of jobs by the run's truth."""
+    return job_options(jobs, inputs.machine, _truth(inputs, jobs), begin_s, clocks=clocks)
+
+
+def _truth(inputs: RunInputs, jobs: Jobs) -> Prediction:
+    """Return true watts and time factors."""
+    if inputs.physics is None:
+        return actual_power(jobs, inputs.machine)
+    return true_figures(inputs.physics, jobs, inputs.machine).actual
+
+
+def rows_of_options(options: JobChoices, option: Whole) -> Whole:
+    """Return the row of each job at an option of the machine; -1 for one that it does not have. Shape (n,)."""
+    first = options.first[:-1]
+    found = np.full(len(options), -1, np.int64)
+    rows = np.flatnonzero(options.option == option[options.job])
+    found[options.job[rows]] = rows
+    return np.where(found >= first, found, -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicyRun:
+    """The policy's schedule of a window's jobs, in seconds from its begin, by rows of ``JobChoices``. Shapes (n,)."""
+
+    option: Whole
+    start_s: Floats
+    end_s: Floats
+    energy_j: Floats
+
+
+def assess(
+    inputs: RunInputs, window: BoundWindow, search: Search, facts: dict[str, object], clock: Clock = lambda: 0.0
+) -> Assessed:
+    """Return the three numbers of a window; ``clock`` returns seconds. Raises: InputError as ``window_problem``."""
+    problem = window_problem(inputs, window, search)
+    policy, undefined = run_policy(inputs, window, problem)
+    replayed = (
+        ScheduleCheck(undefined) if policy is None else replay(problem, policy.option, policy.start_s, policy.end_s)
+    )
+    begins = [] if policy is None else [np.argsort(policy.start_s, kind="stable").astype(np.int64)]
+    begin_s = clock()
+    best, found = best_schedule(problem, begins, search.tries, search.seed)
+    searched_s = clock()
+    known = _known(problem, best)
+    own = {} if policy is None else figures(problem, policy.start_s, policy.end_s, policy.energy_j)
+    strict = not replayed.broken and not replayed.above_cap
+    if strict and own[TURNAROUND] < known[TURNAROUND]:
+        known = own
+    scopes = {STRICT: problem, **({ADMISSION: problem.for_admission()} if replayed.above_cap else {})}
+    bounds, proofs, remarks = {}, [], []
+    for scope, wide in scopes.items():
+        instance = instance_of(wide)
+        proven = proofs_of(instance, found, search)
+        remarks += [f"{scope} bound of {name}: {each.remark}" for name, each in proven.items() if each.remark]
+        certificates = {name: each.certificate for name, each in proven.items()}
+        proofs.append(Proof(facts, scope, instance, certificates))
+        bounds[scope] = bound_figures(instance, certificates)
+    seconds = {"search": searched_s - begin_s, "bound": clock() - searched_s}
+    run_s = float(np.mean(problem.jobs.least(problem.jobs.run_s)))
+    bound = bounds[ADMISSION if replayed.above_cap else STRICT]
+    return Assessed(
+        facts, list(scopes)[-1], bound, bounds[STRICT], known, own, replayed.broken, run_s, remarks, proofs, seconds
+    )
+
+
+def proofs_of(instance: Instance, found: list[FoundSchedule], search: Search) -> dict[str, Proven]:
+    """Return what proves the bounds of mean turnaround, and of mean wait where run times are a choice."""
+    proven = {TURNAROUND: prove(instance, found, Objective(), steps=search.steps)}
+    if (instance.run != instance.least(instance.run)[instance.job]).any():
+        proven[WAIT] = prove(instance, found, Objective(ends=False), steps=search.steps)
+    return proven
+
+
+def figures(problem: Problem, start_s: Floats, end_s: Floats, energy_j: Floats) -> dict[str, float]:
+    """Return the measures of a schedule."""
+    return {
+        TURNAROUND: float(np.mean(end_s - problem.jobs.release_s)),
+        WAIT: float(np.mean(start_s - problem.jobs.release_s)),
+        MAKESPAN: float(end_s.max()),
+        ENERGY: float(energy_j.sum()),
+    }
+
+
+def _known(problem: Problem, best: FoundSchedule) -> dict[str, float]:
+    """Return the measures of the best schedule known. Raises: EngineError if the replay finds that it breaks a rule."""
+    start_s = best.start / problem.tick_hz
+    end_s = start_s + problem.jobs.run_s[best.option]
+    found = replay(problem, best.option, start_s, end_s)
+    if found.broken or found.above_cap:
+        raise EngineError(found.broken or "a schedule that was searched exceeds the cap", where="best schedule known")
+    return figures(problem, start_s, end_s, problem.jobs.energy_j[best.option])
+
+
+def run_policy(inputs: RunInputs, window: BoundWindow, problem: Problem) -> tuple[PolicyRun | None, str]:
+    """Run the policy on a window; return its schedule, or None and why there is none to compare."""
+    jobs, k = window.jobs, window.running
+    actual = None if inputs.physics is None else inputs.physics
+    try:
+        run = simulate(
+            jobs, inputs.machine, inputs.policy, cap=inputs.cap, targets=inputs.targets, actual=actual, past=window.past
+        )
+    except PolicyError as error:
+        return None, f"the policy does not run on a window: {error}"
+    schedule = run.schedule
+    missing = np.flatnonzero(~schedule.ran)
+    if len(missing):
+        return None, f"job {jobs.job_id[missing[0]]} never ran under the policy"
+    if (schedule.start_s[:k] > window.begin_s - BEFORE_S).any():
+        late = jobs.job_id[int(np.argmax(schedule.start_s[:k] > window.begin_s - BEFORE_S))]
+        return None, f"job {late}, which ran when the window began, did not go on at once under the policy"
+    option = rows_of_options(problem.jobs, schedule.option[k:].astype(np.int64))
+    if (option < 0).any():
+        return None, f"job {problem.jobs.names[int(np.argmax(option < 0))]} ran at a clock that the bound leaves out"
+    start_s, end_s = schedule.start_s[k:] - window.begin_s, schedule.end_s[k:] - window.begin_s
+    return PolicyRun(option, start_s, end_s, schedule.energy_j[k:]), ""

@@ -1,0 +1,245 @@
+"""Prices that prove a bound, in whole numbers: what anybody can check without the program that found them.
+
+A price of 0 or more for each resource and interval of a grid, and own prices of jobs for being run in an interval. For
+any such prices no schedule has a smaller sum than ``value``: each job alone pays at least its cheapest start, and no
+schedule uses more than is free in an interval (capacities averaged), nor runs jobs beside each other that do not fit
+(own prices, at most the best knapsack). Everything is int64 or Python's integers: nothing is rounded.
+
+Reference: Sousa and Wolsey, "A time indexed formulation of non-preemptive single machine scheduling problems" (1992),
+doi:10.1007/BF01585718; Lagrangian bounds: Fisher (1981), doi:10.1287/mnsc.27.1.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.errors import InputError
+from wattqueue_studies.bound.instance import Instance, Whole
+
+Floats = NDArray[np.float64]
+
+MOST_BITS, MOST_SHIFT = 62, 28
+"""Sums stay below 2**62; a tick is at most 2**28 units of cost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnPrices:
+    """Prices of single jobs for being run in an interval, in place of a price of the units of one partition.
+
+    Attributes:
+        resource: The partition.
+        low: First interval of each job. Shape (n,).
+        first: First price of each job, and the number of prices. Shape (n + 1,).
+        value: Prices, those of a job for neighbouring intervals. Shape (h,).
+    """
+
+    resource: int
+    low: Whole
+    first: Whole
+    value: Whole
+
+    @classmethod
+    def none(cls, jobs: int) -> Self:
+        """Return no prices."""
+        return cls(0, np.zeros(jobs, np.int64), np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """What is added up over the jobs, in ticks: the end, or the start, and energy at a rate.
+
+    Attributes:
+        ends: Whether the end counts; else the start.
+        energy_rate: Units of cost for a millijoule.
+    """
+
+    ends: bool = True
+    energy_rate: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate:
+    """Prices over a grid, and what they prove.
+
+    Attributes:
+        shift: A tick is 2**shift units of cost.
+        edge: Edges of the intervals in ticks; the first is 0. Shape (K + 1,).
+        price: Units of cost for one amount of a resource and tick, 0 or more. Shape (R, K).
+        own: Prices of single jobs.
+        objective: What is added up.
+    """
+
+    shift: int
+    edge: Whole
+    price: Whole
+    own: OwnPrices
+    objective: Objective = field(default_factory=Objective)
+
+    def value(self, instance: Instance) -> int:
+        """Return the least sum of all schedules that these prices prove, in units of cost.
+
+        Raises: InputError for prices that do not fit the instance, are negative, or too great for 64 bits.
+        """
+        self._check(instance)
+        cheapest = int(sum(int(v) for v in cheapest_costs(self, instance)))
+        paid = sum(
+            int(price) * area
+            for prices, areas in zip(self.price.tolist(), instance.capacity(self.edge), strict=True)
+            for price, area in zip(prices, areas, strict=True)
+            if price
+        )
+        return cheapest - paid - knapsack_worth(self, instance)
+
+    def ticks(self, instance: Instance) -> int:
+        """Return ``value`` in whole ticks, rounded up: the sum over a schedule of whole ticks is whole, too.
+
+        The cheapest schedule of an instance has whole ticks where all its numbers are whole.
+        """
+        return -((-self.value(instance)) >> self.shift)
+
+    def _check(self, instance: Instance) -> None:
+        """Raise InputError for what no bound can be computed from."""
+        shapes = (
+            len(self.edge) >= 2 and int(self.edge[0]) == 0 and bool((np.diff(self.edge) > 0).all()),
+            self.price.shape == (len(instance.free), len(self.edge) - 1),
+            self.own.low.shape == (len(instance),) and self.own.first.shape == (len(instance) + 1,),
+            bool((np.diff(self.own.first) >= 0).all()) and int(self.own.first[0]) == 0,
+            int(self.own.first[-1]) == len(self.own.value),
+            bool((self.own.low >= 0).all() and (self.own.low + np.diff(self.own.first) < len(self.edge)).all()),
+            0 <= self.shift <= MOST_SHIFT and 0 <= self.own.resource < len(instance.free),
+        )
+        if not all(shapes):
+            raise InputError("its prices do not fit the instance", where="certificate")
+        if min(self.price.min(initial=0), self.own.value.min(initial=0), self.objective.energy_rate) < 0:
+            raise InputError("a price is negative", where="certificate")
+        if greatest_cost(self, instance) >= 1 << MOST_BITS:
+            raise InputError("its prices are too great for 64 bits", where="certificate")
+
+
+def greatest_cost(certificate: Certificate, instance: Instance) -> int:
+    """Return a number that no cost of a job exceeds, in Python's integers."""
+    length = np.diff(certificate.edge).tolist()
+    paid: int = sum(
+        int(instance.amount[:, i].max(initial=0)) * sum(p * d for p, d in zip(row.tolist(), length, strict=True))
+        for i, row in enumerate(certificate.price)
+    )
+    own = int(certificate.own.value.max(initial=0)) * int(certificate.edge[-1]) if len(certificate.own.value) else 0
+    latest = int(max(instance.release.max(initial=0), certificate.edge[-1])) + 2 * int(instance.run.max(initial=0))
+    energy = int(instance.energy_mj.max(initial=0)) * certificate.objective.energy_rate
+    return paid + own + (latest << certificate.shift) + energy
+
+
+def option_costs(instance: Instance, objective: Objective, shift: int) -> Whole:
+    """Return what each option costs beside its start, in units of cost. Shape (m,)."""
+    ends = instance.run << shift if objective.ends else np.zeros(len(instance.run), np.int64)
+    return ends + instance.energy_mj * objective.energy_rate if objective.energy_rate else ends
+
+
+def cheapest_costs(certificate: Certificate, instance: Instance) -> Whole:
+    """Return the least cost of each job over all its options and starts, in units of cost. Shape (n,).
+
+    A cost is linear between the starts at which the job's start or its end is at an edge, so one of these is cheapest,
+    or the release; after the last edge it only rises.
+    """
+    cost = option_costs(instance, certificate.objective, certificate.shift)
+    job, own = instance.job, certificate.own
+    least = np.empty(len(cost), np.int64)
+    length = np.diff(certificate.edge)
+    paid = [np.append(0, np.cumsum(row * length)) for row in certificate.price]
+    for row in range(len(cost)):
+        j = int(job[row])
+        slope = instance.amount[row] @ certificate.price
+        reached = np.zeros(len(length) + 1, np.int64)
+        for i, column in enumerate(paid):
+            if instance.amount[row, i]:
+                reached += instance.amount[row, i] * column
+        prices = own.value[own.first[j] : own.first[j + 1]]
+        if len(prices) and instance.amount[row, own.resource]:
+            inside = slice(int(own.low[j]), int(own.low[j]) + len(prices))
+            slope[inside] += prices
+            reached[inside.start + 1 :] += int((prices * length[inside]).sum())
+            reached[inside.start + 1 : inside.stop + 1] += np.cumsum(prices * length[inside]) - int(
+                (prices * length[inside]).sum()
+            )
+        least[row] = _least_cost(certificate, slope, reached, int(instance.release[j]), int(instance.run[row]))
+    return instance.least(least + cost)
+
+
+def _least_cost(certificate: Certificate, slope: Whole, reached: Whole, release: int, run: int) -> int:
+    """Return the least sum of start and payments; ``slope`` (K,) a tick, ``reached`` (K + 1,) up to each edge."""
+    edge, shift = certificate.edge, certificate.shift
+
+    def paid(time: Whole) -> Whole:
+        row = np.searchsorted(edge, time, side="right") - 1
+        inside = np.minimum(row, len(slope) - 1)
+        found: Whole = np.where(row < len(slope), reached[inside] + slope[inside] * (time - edge[inside]), reached[-1])
+        return found
+
+    def cost(start: Whole) -> Whole:
+        found: Whole = (start << shift) + paid(start + run) - paid(start)
+        return found
+
+    first = cost(np.array([release], np.int64))
+    # Payments are never negative: a start that costs as much by itself is no cheaper.
+    until = int(first[0]) >> certificate.shift
+    starts = np.concatenate((edge[(edge > release) & (edge <= until)], edge[edge <= until + run] - run))
+    starts = starts[(starts > release) & (starts <= until)]
+    return int(min(first[0], cost(starts).min(initial=first[0])))
+
+
+def knapsack_worth(certificate: Certificate, instance: Instance) -> int:
+    """Return the most that own prices are worth in any schedule: in each interval that of the best set that fits.
+
+    The set may not take more units than are ever free in the interval. The table has a row for each interval; its
+    columns are numbers of units.
+    """
+    own = certificate.own
+    if not len(own.value):
+        return 0
+    room = instance.greatest(own.resource, certificate.edge)
+    amount = instance.amount[:, own.resource]
+    elsewhere = np.iinfo(np.int64).max
+    needs = instance.least(np.where(amount > 0, amount, elsewhere))
+    needs[needs == elsewhere] = 0  # none of its options is there: it may be in every set
+    job = np.repeat(np.arange(len(instance)), np.diff(own.first))
+    interval = own.low[job] + np.arange(len(own.value)) - own.first[job]
+    order = np.argsort(interval, kind="stable")
+    rank = np.arange(len(order)) - np.searchsorted(interval[order], interval[order])
+    table = np.zeros((len(room), int(room.max()) + 1), np.int64)
+    for k in range(int(rank.max()) + 1):
+        rows = order[rank == k]  # at most one job of each interval
+        _add_items(table, interval[rows], needs[job[rows]], own.value[rows])
+    worth = table[np.arange(len(room)), room]
+    return sum(int(w) * int(d) for w, d in zip(worth, np.diff(certificate.edge), strict=True) if w)
+
+
+def _add_items(table: Whole, interval: Whole, nodes: Whole, worth: Whole) -> None:
+    """Let one more item into the knapsack of each interval. Shapes (K, W + 1), then (k,)."""
+    width = np.arange(table.shape[1])
+    place = width - nodes[:, None]
+    old = table[interval]
+    with_item = np.take_along_axis(old, np.maximum(place, 0), axis=1) + worth[:, None]
+    table[interval] = np.where(place >= 0, np.maximum(old, with_item), old)
+
+
+def greatest_shift(edge: Whole, price: Floats, instance: Instance, own: float = 0.0) -> int:
+    """Return the greatest shift with which prices in ticks (R, K), and own ones up to ``own``, stay within 64 bits."""
+    paid = own * float(edge[-1]) + (instance.amount.max(axis=0) * (price * np.diff(edge)).sum(axis=1)).sum()
+    latest = float(max(instance.release.max(initial=0), edge[-1]) + 2 * instance.run.max(initial=0))
+    room = MOST_BITS - 2 - int(np.ceil(np.log2(2.0 * paid + latest + 1.0)))
+    return max(0, min(MOST_SHIFT, room))
+
+
+def certify(
+    edge: Whole, price: Floats, instance: Instance, objective: Objective, shift: int | None = None,
+    own: OwnPrices | None = None,
+) -> Certificate:  # fmt: skip
+    """Return the certificate of prices in ticks of floating point: rounded, negative ones to 0. Shape (R, K)."""
+    if shift is None:
+        shift = greatest_shift(edge, price, instance)
+    whole = np.rint(np.maximum(price, 0.0) * (1 << shift)).astype(np.int64)
+    return Certificate(shift, edge, whole, own or OwnPrices.none(len(instance)), objective)

@@ -1,0 +1,136 @@
+"""Own prices of jobs for being run in an interval: a bound that knows which jobs fit side by side.
+
+The linear program shares out nodes as if jobs could be cut to size. Here each job has a price of its own in each
+interval, and what is charged is the best set that fits there (a knapsack). At prices of nodes times the job's nodes
+the bound is at least that of the program; a subgradient ascent improves it from there.
+
+Reference: Polyak, "Minimization of unsmooth functionals" (1969), doi:10.1016/0041-5553(69)90061-5; target levels:
+Goffin and Kiwiel (1999), doi:10.1007/s101070050052.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wattqueue.kernels.knapsack import Knapsacks, best_sets
+from wattqueue.model.jobs import Floats
+from wattqueue_studies.bound.certificate import Objective, OwnPrices
+from wattqueue_studies.bound.columns import Prices, Pricing
+from wattqueue_studies.bound.instance import Instance, Whole
+
+REACH = 1.25
+"""Own prices of a job end where it costs so many times what it costs in the linear program, counted from its release:
+later starts cost more by themselves."""
+FIRST_STEP, LAST_STEP = 4e-3, 1e-6
+"""Rise that is aimed at, as a share of the bound: at first, and where the ascent ends."""
+LOOK = 100
+"""Steps after which the rise aimed at is looked at again."""
+MOMENTUM = 0.85
+MOST_UNITS = 4_096
+"""Partitions of more units keep the program's price: a knapsack's table has a column for each unit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HullPrices:
+    """Prices in ticks of cost: of resources (R, K), and of jobs (``own``); the bound in floating point."""
+
+    price: Floats
+    low: Whole
+    first: Whole
+    own: Floats
+    resource: int
+    bound: float
+    steps: int
+
+    def rounded(self, shift: int) -> OwnPrices:
+        """Return the own prices in whole units of cost."""
+        value = np.floor(self.own * (1 << shift)).astype(np.int64)
+        return OwnPrices(self.resource, self.low, self.first, value)
+
+
+class Ascent:
+    """The bound at own prices, and its subgradient."""
+
+    def __init__(self, instance: Instance, edge: Whole, prices: Prices, objective: Objective) -> None:
+        """Begin with the linear program's prices of the partition that is paid most."""
+        area = np.array(instance.capacity(edge), np.float64)
+        parts = [i for i in range(instance.parts) if instance.free[i].max() <= MOST_UNITS]
+        self.resource = max(parts, key=lambda i: float((prices.price[i] * area[i]).sum())) if parts else -1
+        self.price = prices.price.copy()
+        self.own = np.zeros(0)
+        if self.resource < 0 or not self.price[self.resource].any():
+            return
+        self.low, self.first = _ranges(instance, edge, prices)
+        place = OwnPrices(self.resource, self.low, self.first, np.zeros(int(self.first[-1]), np.int64))
+        self.pricing = Pricing(instance, edge, objective, own=place)
+        self.found = self.pricing.found(1)
+        self.job = np.repeat(np.arange(len(instance)), np.diff(self.first))
+        self.interval = interval = self.low[self.job] + np.arange(len(self.job)) - self.first[self.job]
+        nodes = np.maximum.reduceat(instance.amount[:, self.resource], instance.first[:-1])[self.job]
+        self.own = nodes * self.price[self.resource][interval]
+        self.price[self.resource] = 0.0
+        self.length = np.diff(edge).astype(np.float64)
+        self.weight = self.length[interval]
+        self.begin, self.end = edge[interval].astype(np.float64), edge[interval + 1].astype(np.float64)
+        self.sacks = _knapsacks(instance, edge, self.resource, interval, nodes)
+
+    def bound(self, own: Floats) -> tuple[float, Floats]:
+        """Return the bound at own prices (h,), and by how much of its interval each is used beyond the best sets."""
+        self.pricing.grid.own[:] = own
+        self.sacks.worth[:] = own
+        total = self.pricing.bound(self.price, self.found) - best_sets(self.sacks, self.length)
+        start = self.found.start[:, 0]
+        end = start + self.pricing.jobs.run[self.found.option[:, 0]]
+        used = np.minimum(self.end, end[self.job]) - np.maximum(self.begin, start[self.job])
+        slope: Floats = np.maximum(used, 0.0) / self.weight - self.sacks.chosen
+        return total, slope
+
+    def climb(self, most_steps: int) -> HullPrices:
+        """Return the best prices found in so many steps."""
+        own, direction = self.own, np.zeros_like(self.own)
+        value, slope = self.bound(own)
+        best = before = value
+        best_own, rise, steps = own, FIRST_STEP * abs(best), 0
+        while steps < most_steps and rise >= LAST_STEP * abs(best):
+            steps += 1
+            direction = MOMENTUM * direction + slope
+            size = float((direction * direction * self.weight).sum())
+            if size == 0.0:
+                break
+            own = np.maximum(own + (best + rise - value) / size * direction, 0.0)
+            value, slope = self.bound(own)
+            if value > best:
+                best, best_own = value, own
+            if steps % LOOK == 0:
+                gained, before = best - before, best
+                if gained < rise / 4.0:
+                    rise *= 0.7
+                    own, direction = best_own, np.zeros_like(own)
+                    value, slope = self.bound(own)
+                elif gained > rise:
+                    rise *= 1.3
+        return HullPrices(self.price, self.low, self.first, best_own, self.resource, best, steps)
+
+
+def _ranges(instance: Instance, edge: Whole, prices: Prices) -> tuple[Whole, Whole]:
+    """Return the first interval of each job's own prices (n,), and the first place of each job (n + 1,)."""
+    most = len(edge) - 1
+    low = np.minimum(np.searchsorted(edge, instance.release, side="right") - 1, most - 1)
+    until = instance.release + REACH * (prices.cheapest - instance.release)
+    high = np.clip(np.searchsorted(edge, until, side="left"), low, most)
+    return low.astype(np.int64), np.append(0, np.cumsum(high - low)).astype(np.int64)
+
+
+def _knapsacks(instance: Instance, edge: Whole, resource: int, interval: Whole, nodes: Whole) -> Knapsacks:
+    """Return the knapsack of each interval."""
+    room = np.ascontiguousarray(instance.greatest(resource, edge))
+    item = np.argsort(interval, kind="stable").astype(np.int64)
+    first = np.searchsorted(interval[item], np.arange(len(edge))).astype(np.int64)
+    width = int(room.max()) + 1
+    taken = np.zeros((int(np.diff(first).max(initial=1)), width), np.int8)
+    h = len(interval)
+    return Knapsacks(
+        first, item, np.zeros(h), nodes.astype(np.int64), room, np.zeros(h, np.int8), np.zeros(width), taken
+    )

@@ -1,0 +1,238 @@
+"""Bounds on the windows of a run: choose the windows, assess each, and say what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.parts.memory import with_nodes_for_memory
+from wattqueue.report.document import Document, Table
+from wattqueue.runs.perform import RunInputs
+from wattqueue.sim.engine import simulate
+from wattqueue_studies.bound.assess import Assessed, Clock, Search, assess, window_problem
+from wattqueue_studies.bound.problem import instance_of
+from wattqueue_studies.bound.store import ADMISSION, ENERGY, MAKESPAN, MEASURES, TURNAROUND, WAIT, Proof
+from wattqueue_studies.bound.windows import BoundWindow, busy_instant, cut_window, whole_window
+
+MOST_JOBS = 2_000
+"""Most jobs of a window."""
+NAMES = {TURNAROUND: "mean turnaround", WAIT: "mean wait", MAKESPAN: "makespan", ENERGY: "energy of jobs"}
+NEVER_OPTIMAL = (
+    "The bound holds for every schedule, with run times and watts known. The best schedule known is the best that was "
+    "found, and a replay of its own has checked it; it need not be the best possible."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """Which windows of a run are assessed.
+
+    Attributes:
+        count: Jobs of a window; None for the whole workload.
+        seeds: Seeds that draw the windows.
+    """
+
+    count: int | None
+    seeds: Sequence[int]
+
+    def cut(self, inputs: RunInputs) -> Iterator[tuple[dict[str, object], BoundWindow]]:
+        """Yield the windows, with what identifies each.
+
+        Raises: InputError for a workload that is too long, or has no such window.
+        """
+        jobs = with_nodes_for_memory(inputs.jobs, inputs.machine)
+        if self.count is None:
+            if len(jobs) > MOST_JOBS:
+                raise InputError(
+                    f"{len(jobs):,} jobs, at most {MOST_JOBS:,}", where=inputs.task.workload,
+                    hint="--window 200 --windows 10 draws windows of 200 jobs",
+                )  # fmt: skip
+            window = whole_window(jobs)
+            yield {"begin_s": window.begin_s, "jobs": len(jobs)}, window
+            return
+        run = simulate(
+            jobs, inputs.machine, inputs.policy, cap=inputs.cap, targets=inputs.targets, actual=inputs.physics
+        )
+        for seed in self.seeds:
+            begin_s = busy_instant(jobs, run.schedule, self.count, seed)
+            window = cut_window(jobs, run.schedule, begin_s, self.count)
+            yield {"seed": seed, "begin_s": begin_s, "jobs": self.count}, window
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundStudy:
+    """All windows, assessed.
+
+    Attributes:
+        name: What was assessed, for headings.
+        policy: Name of the policy.
+        capped: Whether there was a cap.
+        windows: What was found, by window.
+    """
+
+    name: str
+    policy: str
+    capped: bool
+    windows: list[Assessed]
+
+    def ratios(self) -> dict[str, list[float]]:
+        """Return the ratio of bound and best schedule known in each window, by measure, and that of waits."""
+        found = {measure: [one.ratio(measure) for one in self.windows] for measure in MEASURES}
+        return {**found, "wait_ratio": [one.wait_ratio for one in self.windows]}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return every figure."""
+        return {
+            "workload": self.name,
+            "policy": self.policy,
+            "windows": [
+                {
+                    **one.window,
+                    "scope": one.scope,
+                    "bound": one.bound,
+                    **({"strict_bound": one.strict} if one.scope == ADMISSION else {}),
+                    "best_known": one.best,
+                    "policy": one.policy or None,
+                    "ratio": {measure: one.ratio(measure) for measure in MEASURES},
+                    "wait_ratio": one.wait_ratio,
+                    "gap": one.gap,
+                    "undefined": one.undefined,
+                    "remarks": one.remarks,
+                    "seconds": one.seconds,
+                }
+                for one in self.windows
+            ],
+            "summary": {name: summary(values) for name, values in self.ratios().items()},
+        }
+
+    def document(self) -> Document:
+        """Return the tables."""
+        blocks: list[Any] = [self._turnaround(), self._others(), *self._sentences()]
+        return Document(title=f"Bounds of {self.name}", lede=NEVER_OPTIMAL, blocks=[*blocks, NEVER_OPTIMAL])
+
+    def _turnaround(self) -> Table:
+        """Return a row for each window, and its summary."""
+        heads = (
+            "Window",
+            "jobs",
+            "bound\ns",
+            "best\nknown s",
+            "policy\ns",
+            "bound /\nbest",
+            "wait\nratio",
+            "policy\nabove bound",
+        )
+        rows = [
+            (
+                f"seed {one.window['seed']}" if "seed" in one.window else "all jobs",
+                f"{one.window['jobs']:,}",
+                f"{one.bound[TURNAROUND]:,.0f}",
+                f"{one.best[TURNAROUND]:,.0f}",
+                f"{one.policy[TURNAROUND]:,.0f}" if one.policy else "–",
+                f"{one.ratio(TURNAROUND):.3f}",
+                f"{one.wait_ratio:.3f}",
+                "–" if one.gap is None else f"{100 * one.gap:.1f} %",
+            )
+            for one in self.windows
+        ]
+        return Table(
+            heads, rows, f"Mean turnaround of {self.policy}, from the begin of the window", kinds=["", *["n"] * 7]
+        )
+
+    def _others(self) -> Table:
+        """Return the other measures: bound, best schedule known, policy; over several windows the means."""
+        rows = []
+        for measure in MEASURES[1:]:
+            values = [
+                [numbers[measure] for numbers in column if numbers]
+                for column in (
+                    [one.bound for one in self.windows],
+                    [one.best for one in self.windows],
+                    [one.policy for one in self.windows],
+                )
+            ]
+            scale, unit = (3.6e6, "kWh") if measure == ENERGY else (1.0, "s")
+            rows.append(
+                (f"{NAMES[measure]}, {unit}", *(f"{np.mean(each) / scale:,.6g}" if each else "–" for each in values))
+            )
+        many = ", means over the windows" if len(self.windows) > 1 else ""
+        return Table(
+            ("Measure", "bound", "best known", "policy"), rows, f"Other measures{many}", kinds=["", *["n"] * 3]
+        )
+
+    def _sentences(self) -> list[str]:
+        """Return what was found, in sentences."""
+        defined = [one.gap for one in self.windows if one.gap is not None]
+        said = []
+        if len(self.windows) > 1:
+            for name, values in (
+                ("Bound over best known", self.ratios()[TURNAROUND]),
+                ("Wait ratio", self.ratios()["wait_ratio"]),
+            ):
+                least, median, mean = summary(values).values()
+                said.append(
+                    f"{name}: least {least:.3f}, median {median:.3f}, mean {mean:.3f} of {len(values)} windows."
+                )
+        if defined:
+            most = 100 * float(np.median(defined))
+            over = f" (median of {len(defined)} windows)" if len(defined) > 1 else ""
+            said.append(f"{self.policy} is within {most:.1f} % of the proven bound on mean turnaround{over}.")
+        for one in self.windows:
+            seed = f"seed {one.window['seed']}: " if "seed" in one.window else ""
+            if one.undefined:
+                said.append(f"{seed}the policy is compared with no bound: {one.undefined}.")
+            if one.scope == ADMISSION:
+                said.append(
+                    f"{seed}the run was above a fallen cap, so its bound is that of admission; "
+                    f"the strict one is {one.strict[TURNAROUND]:,.0f} s."
+                )
+            said += [f"Note: {seed}{remark}." for remark in one.remarks]
+        return said
+
+    def proofs(self) -> list[Proof]:
+        """Return what proves the bounds, window by window."""
+        return [proof for one in self.windows for proof in one.proofs]
+
+
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """Return least, median and mean."""
+    return {"least": float(np.min(values)), "median": float(np.median(values)), "mean": float(np.mean(values))}
+
+
+def bound_windows(
+    inputs: RunInputs,
+    windows: Windows,
+    search: Search,
+    name: str,
+    told: Callable[[int, int], None] | None = None,
+    clock: Clock = lambda: 0.0,
+) -> BoundStudy:
+    """Assess all windows of a run; ``clock`` returns seconds of the processor.
+
+    Raises: InputError for one that cannot be assessed.
+    """
+    found = []
+    total = 1 if windows.count is None else len(windows.seeds)
+    for facts, window in windows.cut(inputs):
+        found.append(assess(inputs, window, search, facts, clock))
+        if told is not None:
+            told(len(found), total)
+    return BoundStudy(name, inputs.policy.name, inputs.cap.limited, found)
+
+
+def refuse_others(proofs: Sequence[Proof], inputs: RunInputs, search: Search) -> None:
+    """Refuse proofs that are not of these inputs. Raises: InputError naming the window."""
+    for proof in proofs:
+        count = proof.window.get("jobs") if "seed" in proof.window else None
+        ((_, window),) = Windows(count, [proof.window.get("seed", 1)]).cut(inputs)
+        problem = window_problem(inputs, window, search)
+        instance = instance_of(problem.for_admission() if proof.scope == ADMISSION else problem)
+        if instance.digest() != proof.instance.digest():
+            raise InputError(
+                "is a proof of another instance", where="certificate",
+                hint="give workload, machine, cap and policy as when it was computed",
+            )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Prove a bound on every schedule; compare it with the best schedule known and the policy's own.
+
+What is done stands in ``wattqueue_studies.bound``. Certificates are written before anything is printed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+from wattqueue.options import option
+from wattqueue.runs.options import SimulateOptions
+from wattqueue.verbs import Printed, out_field, verb_of
+
+if TYPE_CHECKING:
+    from wattqueue.runs.perform import RunInputs
+    from wattqueue_studies.bound.assess import Search
+
+FEW_TRIES, MANY_TRIES = 100_000, 400_000
+"""Lists that the search tries by default: up to 200 jobs, and for more."""
+
+
+@dataclass(frozen=True)
+class BoundVerb(Printed, SimulateOptions):
+    """Options of the verb."""
+
+    jobs: Any = option(
+        None, "The directory of a run, or a workload as for simulate.", metavar="RUN|JOBS", positional=True
+    )
+    _: KW_ONLY
+    window: int | None = option(None, "Jobs of a window. [all jobs]", kind=int, least=1, most=2_000)
+    windows: int = option(1, "Windows, drawn by seeds 1, 2, ... among busy hours.", kind=int, least=1, most=1_000)
+    tries: int | None = option(
+        None, "Lists that the search for schedules tries. [100000, above 200 jobs 400000]", kind=int, least=0,
+        most=10**9,
+    )  # fmt: skip
+    steps: int = option(7_000, "Most steps of the ascent of prices.", kind=int, least=0, most=10**6)
+    highest_clock: bool = option(False, "Jobs run at the highest clock only.", kind=bool)
+    verify: Path | None = option(None, "Prove the numbers of a file of certificates again.", kind=Path)
+    out: Path | None = out_field("File of certificates (JSON).")
+
+    def search(self) -> Search:
+        """Return how much is searched."""
+        from wattqueue_studies.bound.assess import Search
+
+        long = self.window is None or self.window > 200
+        tries = self.tries if self.tries is not None else MANY_TRIES if long else FEW_TRIES
+        return Search(tries, self.steps, clocks=not self.highest_clock)
+
+    def inputs(self) -> RunInputs:
+        """Return the inputs of the run, or of the workload under the policy."""
+        from wattqueue.errors import InputError
+        from wattqueue.formats.rundir.folder import RUN
+        from wattqueue.runs.perform import load
+        from wattqueue.runs.record import recorded_inputs
+
+        source = Path(str(self.jobs))
+        if not (source.is_dir() and (source / RUN).exists()):
+            return load(self.task())
+        plain = BoundVerb(self.jobs)
+        changed = [name for name in SimulateOptions.__dataclass_fields__ if getattr(self, name) != getattr(plain, name)]
+        if changed:
+            raise InputError(
+                f"a run has its own {changed[0]}", where=source, hint=f"leave --{changed[0].replace('_', '-')} out"
+            )
+        return recorded_inputs(source)
+
+
+@verb_of(BoundVerb)
+def run(options: BoundVerb) -> None:
+    """Prove a bound on every schedule; compare it with the best schedule known and the policy's own."""
+    from wattqueue.errors import InputError
+
+    if options.jobs is None and options.verify is None:
+        raise InputError("nothing to bound", where="RUN|JOBS", hint="name a run, a workload, or --verify FILE")
+    if options.verify is not None:
+        _verify(options, options.verify)
+        return
+    from wattqueue.formats.atomic_write import atomic_text
+    from wattqueue.terminal import counting
+    from wattqueue_studies.bound.store import stored
+    from wattqueue_studies.bound.study import Windows, bound_windows
+
+    inputs = options.inputs()
+    chosen = Windows(options.window, range(1, options.windows + 1))
+    with counting("bounding", "windows") as told:
+        study = bound_windows(inputs, chosen, options.search(), Path(str(options.jobs)).name, told, process_time)
+    if options.out is not None:
+        atomic_text(options.out, json.dumps(stored(study.proofs())) + "\n")
+    options.show(study.as_json, lambda: study.document().lines())
+    if options.out is not None:
+        options.say([f"certificates written to {options.out}: wattqueue bound --verify {options.out}"])
+
+
+def _verify(options: BoundVerb, path: Path) -> None:
+    """Prove the numbers of a file again, and that they are of the inputs, where these are given."""
+    from wattqueue.formats.json_text import load_json
+    from wattqueue_studies.bound.store import proven_again
+
+    proofs = proven_again(load_json(path), str(path))
+    if options.jobs is not None:
+        from wattqueue_studies.bound.study import refuse_others
+
+        refuse_others(proofs, options.inputs(), options.search())
+    lines = [proof.line() for proof in proofs]
+    options.show(
+        lambda: {"file": str(path), "proven": [proof.figures() for proof in proofs]},
+        lambda: [*lines, f"{path}: all numbers proven again"],
+    )

@@ -1,0 +1,87 @@
+"""Kernels of bounds against their definitions: serial schedules tick by tick, cheapest starts, best sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.reference.bounds import best_set
+from tests.wattqueue_studies.bound_worlds import draw_certificate, draw_problem, ticks_of
+from wattqueue.kernels.cheapest_start import cheapest_starts
+from wattqueue.kernels.knapsack import Knapsacks, best_sets
+from wattqueue.kernels.list_schedule import anneal
+from wattqueue_studies.bound.certificate import Objective, cheapest_costs
+from wattqueue_studies.bound.columns import Pricing
+from wattqueue_studies.bound.problem import instance_of
+from wattqueue_studies.bound.schedules import Lists
+
+SEEDS = range(25)
+
+
+def test_a_list_is_scheduled_as_tick_by_tick() -> None:
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        problem = draw_problem(rng)
+        order = rng.permutation(len(problem.jobs)).astype(np.int64)
+        found, twin = Lists(problem).schedule(order), ticks_of(problem).list_schedule(order.tolist())
+        assert found is not None
+        assert twin is not None
+        assert found.start.tolist() == [start for start, _ in twin]
+        assert (found.option - problem.jobs.first[:-1]).tolist() == [option for _, option in twin]
+
+
+def test_annealing_leaves_the_list_whose_sum_it_returns() -> None:
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        problem = draw_problem(rng, jobs=6)
+        lists = Lists(problem)
+        begin = lists.schedule(np.arange(6))
+        assert begin is not None
+        profile, placed = lists._work(np.arange(6, dtype=np.int64))
+        best = placed.order.copy()
+        least = anneal(lists.jobs, lists.base, profile, placed, lists._draws(40, rng, 6), best)
+        found = lists.schedule(best)
+        assert sorted(best.tolist()) == list(range(6))
+        assert found is not None
+        assert found.total == least <= begin.total
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_cheapest_starts_are_those_of_the_certificate(blocks: int) -> None:
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        instance = instance_of(draw_problem(rng))
+        certificate = draw_certificate(rng, instance)
+        pricing = Pricing(instance, certificate.edge, Objective(), own=certificate.own)
+        pricing.grid.own[:] = certificate.own.value / 64.0
+        found = pricing.found(blocks)
+        pricing.grid.price[:] = certificate.price / 64.0
+        total = cheapest_starts(pricing.jobs, pricing.grid, found)
+        exact = cheapest_costs(certificate, instance) / 64.0
+        assert found.value.min(axis=1).tolist() == exact.tolist()
+        assert total == pytest.approx(exact.sum(), rel=1e-12)
+
+
+def test_best_sets_are_those_of_all_subsets() -> None:
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        counts = rng.integers(0, 7, 4)
+        first = np.append(0, np.cumsum(counts)).astype(np.int64)
+        h = int(first[-1])
+        item = rng.permutation(h).astype(np.int64)
+        worth, nodes, room = rng.integers(0, 20, h).astype(float), rng.integers(0, 6, h), rng.integers(0, 12, 4)
+        sacks = Knapsacks(
+            first, item, worth, nodes, room, np.zeros(h, np.int8), np.zeros(13), np.zeros((8, 13), np.int8)
+        )
+        length = rng.integers(1, 5, 4).astype(float)
+        total = 0.0
+        for k in range(4):
+            inside = item[first[k] : first[k + 1]]
+            total += best_set(worth[inside].tolist(), nodes[inside].tolist(), int(room[k])) * length[k]
+        assert best_sets(sacks, length) == pytest.approx(total, rel=1e-12)
+        for k in range(4):
+            inside = item[first[k] : first[k + 1]]
+            chosen = inside[sacks.chosen[inside] == 1]
+            assert nodes[chosen].sum() <= room[k]
+        every = np.repeat(length, counts)
+        assert float((worth[item] * sacks.chosen[item] * every).sum()) == pytest.approx(total, rel=1e-12)

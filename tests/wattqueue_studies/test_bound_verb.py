@@ -1,0 +1,201 @@
+"""The verb on small workloads: three numbers in their order, windows, certificates, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.program import wattqueue
+from wattqueue.errors import InputError
+from wattqueue.formats.rundir.folder import write_run
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.signals import Cap
+from wattqueue.runs.perform import RunInputs, load, perform
+from wattqueue.runs.record import record
+from wattqueue.runs.task import Task
+from wattqueue.workload.generated import generate
+from wattqueue_studies.bound import prove
+from wattqueue_studies.bound.assess import Search, assess, window_problem
+from wattqueue_studies.bound.store import ADMISSION, MEASURES, STRICT, TURNAROUND
+from wattqueue_studies.bound.study import Windows
+from wattqueue_studies.bound.windows import whole_window
+
+highspy = pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
+
+QUICK = Search(tries=20, steps=20)
+SMALL = ("--tries", 20, "--steps", 20)
+
+
+@pytest.fixture(autouse=True)
+def coarse_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every grid is a proof; fine ones take seconds with kernels as plain Python."""
+    monkeypatch.setattr(prove, "FEW_INTERVALS", 16)
+
+
+def crowd(n: int = 12) -> Jobs:
+    """Jobs of 1 to 4 nodes that come faster than 8 nodes run them."""
+    k = np.arange(n)
+    return Jobs.build(
+        submit_s=5.0 * k, nodes=1 + k * 5 % 4, runtime_s=40.0 + k * 17 % 60, walltime_s=200.0 + 0 * k,
+        mean_power_w=150.0 + 10.0 * (k % 5), user=[f"u{i % 2}" for i in k], app=[f"a{i % 3}" for i in k],
+    )  # fmt: skip
+
+
+def inputs_of(policy: str, cap: Cap | None = None, machine: Machine | None = None) -> RunInputs:
+    machine = machine or Machine("m", (Partition("a", 8, idle_w=90.0, max_w=200.0),))
+    read = load(Task("fugaku:jobs=2", nodes=8, policy=policy), machine=machine)
+    return replace(read, jobs=crowd(), cap=cap or Cap.none())
+
+
+POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative", "first-fit", "easy+rt-true", "easy+pc-real-mean")
+CAPS = {
+    "none": Cap.none(),
+    "constant": Cap.constant(1_500.0),
+    "moving": Cap(np.array([-np.inf, 100.0, 300.0]), np.array([1_700.0, 1_000.0, 1_600.0])),
+}
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_no_policy_is_below_the_bound(cap: str) -> None:
+    scopes = set()
+    for policy in POLICIES:
+        inputs = inputs_of(policy, CAPS[cap])
+        found = assess(inputs, whole_window(inputs.jobs), QUICK, {"jobs": 12})
+        assert found.bound[TURNAROUND] <= found.best[TURNAROUND] + 1e-9
+        if found.undefined:
+            assert cap != "none"
+            continue
+        scopes.add(found.scope)
+        for measure in MEASURES:
+            assert found.bound[measure] <= found.policy[measure] * (1 + 1e-12) + 1e-9, (policy, measure)
+            assert found.strict[measure] <= found.best[measure] * (1 + 1e-12) + 1e-9
+        assert found.gap is not None
+        assert found.gap >= -1e-12
+    assert scopes == {ADMISSION if cap == "moving" else STRICT}
+
+
+def test_clocks_and_partitions_are_choices() -> None:
+    parts = (
+        Partition("a", 4, frequencies_hz=(2e9, 1e9), idle_w=50.0, max_w=300.0),
+        Partition("b", 8, frequencies_hz=(2e9,), idle_w=50.0, max_w=300.0),
+    )
+    inputs = inputs_of("easy", Cap.constant(1_600.0), Machine("two", parts))
+    window = whole_window(inputs.jobs)
+    every = window_problem(inputs, window, QUICK)
+    highest = window_problem(inputs, window, Search(20, 20, clocks=False))
+    assert len(every.jobs.run_s) == 3 * 12
+    assert len(highest.jobs.run_s) == 2 * 12
+    found = assess(inputs, window, QUICK, {"jobs": 12})
+    assert {*found.proofs[0].certificates} == {TURNAROUND, "wait_s_mean"}
+    assert all(found.bound[m] <= found.policy[m] * (1 + 1e-12) for m in MEASURES)
+
+
+def test_windows_are_what_had_not_started_and_what_runs_goes_on() -> None:
+    inputs = inputs_of("easy")
+    jobs = Jobs.build(
+        submit_s=600.0 * np.arange(60), nodes=1 + np.arange(60) % 4, runtime_s=1_700.0 + 0.0 * np.arange(60),
+        mean_power_w=200.0 + 0.0 * np.arange(60),
+    )  # fmt: skip
+    inputs = replace(inputs, jobs=jobs)
+    ((facts, window),) = Windows(20, [3]).cut(inputs)
+    assert facts["jobs"] == 20
+    assert len(window.jobs) == window.running + 20
+    assert window.running > 0
+    problem = window_problem(inputs, window, QUICK)
+    assert (problem.busy_until_s > 0).all()
+    assert problem.busy_units.sum() <= 8
+    found = assess(inputs, window, QUICK, facts)
+    assert found.undefined == ""
+    assert found.bound[TURNAROUND] <= found.best[TURNAROUND] <= found.policy[TURNAROUND]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished run, as simulate writes it."""
+    outcome = perform(load(Task("fugaku:jobs=12", nodes=800, node_watts="90:300", cap="70%")))
+    write_run(tmp_path / "run", record(outcome))
+    return tmp_path
+
+
+def test_a_run_is_bounded_and_its_certificate_proven_again(folder: Path) -> None:
+    told = wattqueue("bound", folder / "run", *SMALL, "--out", folder / "proof.json", "--json")
+    assert (told.returncode, told.stderr.count("Traceback")) == (0, 0)
+    (window,) = json.loads(told.stdout)["windows"]
+    numbers = [window[who][TURNAROUND] for who in ("bound", "best_known", "policy")]
+    assert numbers == sorted(numbers)
+    again = wattqueue("bound", "--verify", folder / "proof.json", "--json")
+    assert json.loads(again.stdout)["proven"][0][TURNAROUND] == window["bound"][TURNAROUND]
+    same = wattqueue("bound", folder / "run", "--verify", folder / "proof.json")
+    assert same.returncode == 0
+    other = wattqueue("bound", "fugaku:jobs=12", "--seed", 1, "--nodes", 800, "--verify", folder / "proof.json")
+    assert (other.returncode, "another instance" in other.stderr) == (2, True)
+    damaged = json.loads((folder / "proof.json").read_text())
+    damaged["proofs"][0]["certificates"][TURNAROUND]["value"] += 1
+    (folder / "damaged.json").write_text(json.dumps(damaged))
+    assert wattqueue("bound", "--verify", folder / "damaged.json").returncode == 2
+
+
+def test_people_read_three_numbers_and_what_they_mean(folder: Path) -> None:
+    told = wattqueue("bound", folder / "run", *SMALL)
+    assert told.returncode == 0
+    for text in ("best", "policy", "wait", "of the proven bound", "need not be the best possible"):
+        assert text in told.stdout
+    assert "optimal" not in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        ((), "RUN|JOBS"),
+        (("fugaku:jobs=2500", "--nodes", 800), "fugaku:jobs=2500"),
+        (("fugaku:jobs=20", "--nodes", 800, "--window", 30), "--window"),
+        (("marconi:days=0.01", "--nodes", 2), "job"),
+        (("run", "--cap", "50%"), "run"),
+    ],
+)
+def test_what_cannot_be_bounded_is_refused(folder: Path, words: tuple[Any, ...], where: str) -> None:
+    told = wattqueue("bound", *words, *SMALL, cwd=folder)
+    assert told.returncode == 2
+    assert told.stderr.startswith("wattqueue: ")
+    assert where in told.stderr
+
+
+def test_a_job_without_watts_under_a_cap_and_one_above_it_are_named() -> None:
+    plain = Machine("m", (Partition("a", 8),))
+    inputs = inputs_of("easy", Cap.constant(500.0), plain)
+    unknown = replace(inputs, jobs=replace(crowd(), mean_power_w=np.where(np.arange(12) == 4, np.nan, 1.0)))
+    with pytest.raises(InputError) as caught:
+        window_problem(unknown, whole_window(unknown.jobs), QUICK)
+    assert caught.value.where == "job 5"
+    with pytest.raises(InputError) as caught:
+        window_problem(inputs, whole_window(inputs.jobs), QUICK)
+    assert str(caught.value.where).startswith("job ")
+
+
+def test_a_proof_needs_neither_the_solver_nor_numba(folder: Path) -> None:
+    """In a process of its own, since this one has imported both."""
+    wattqueue("bound", folder / "run", *SMALL, "--out", folder / "proof.json")
+    code = (
+        "import sys; from wattqueue.cli import main; sys.argv[1:] = ['bound', '--verify', 'proof.json', '--quiet']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "print({'numba', 'highspy', 'scipy', 'polars'} & set(sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert told.stdout.strip() == "set()", told.stderr
+
+
+def test_generated_jobs_have_no_whole_seconds_and_are_bounded_all_the_same() -> None:
+    jobs = generate("marconi:days=0.02,load=0.9", np.random.default_rng(1)).take(slice(0, 10))
+    inputs = replace(
+        inputs_of("easy", machine=Machine("m", (Partition("a", 400, idle_w=200.0, max_w=2_100.0),))), jobs=jobs
+    )
+    found = assess(inputs, whole_window(jobs), QUICK, {"jobs": len(jobs)})
+    assert found.bound[TURNAROUND] <= found.best[TURNAROUND] <= found.policy[TURNAROUND] + 1e-6
