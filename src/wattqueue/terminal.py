@@ -1,7 +1,8 @@
 """What the command line says beside its results: progress, jobs that never ran, lines of a service's log.
 
-Progress goes to stderr: on a terminal a bar with the time left; otherwise nothing for a single run (its output may be a
-log) and one line per tenth for many runs, so that a batch job's log shows that it is alive.
+Progress goes to stderr: on a terminal a bar with the time left, as soon as the work has taken two seconds. In a file,
+as the log of a batch job is, work of many runs writes one line per tenth, so that it is seen to be alive. A pipe gets
+nothing, and ``--quiet`` shows none.
 
 stdout stays free for results, so that a verb can be piped while its progress is visible. Every context manager first
 prints a line if kernels must be compiled, because the bar would stand still for that time.
@@ -9,68 +10,95 @@ prints a line if kernels must be compiled, because the bar would stand still for
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from wattqueue.model.comparability import WorkDone
 
-SHOW_FROM_JOBS = 200_000
-"""Jobs from which a run takes seconds; below, a bar would only flicker."""
+SHOW_AFTER_S = 2.0
+"""Seconds from which work shows a bar; before, one would only flicker."""
+MOVED_S = 0.1
+"""Seconds after which a bar is moved again."""
+Progress = Callable[[int, int], None]
 
 
 @contextmanager
-def running(
-    jobs: int, what: str, steps: int | None = None, unit: str = "jobs"
-) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a progress callback (done, total) for a long run on a terminal, else None.
+def running(what: str, unit: str = "jobs", *, quiet: bool = False) -> Iterator[Progress | None]:
+    """Yield a progress callback (done, total) on a terminal, else None.
 
-    ``jobs`` are simulated in all; the bar counts them, or ``steps`` of another ``unit``.
-
-    ``what`` is the text before the bar. The total is known here, so the bar has its full length from the beginning.
+    ``what`` is the text before the bar, which counts in ``unit``.
     """
     errors = _stderr()
     say_if_compiling(errors)
-    if jobs < SHOW_FROM_JOBS or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty():
         yield None
         return
-    with _bar(errors, what, unit, jobs if steps is None else steps) as told:
+    with _LateBar(errors, what, unit) as told:
         yield told
 
 
 @contextmanager
-def counting(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback (finished, total): a bar with the time left, or one line per tenth without a terminal.
+def counting(
+    what: str, unit: str = "runs", *, quiet: bool = False, anywhere: bool = False
+) -> Iterator[Progress | None]:
+    """Yield what ``running`` does; in a file a callback that writes one line per tenth, with the time left.
 
-    The callback is always there, whatever the number of runs: each of them may take minutes.
+    ``anywhere``: in a pipe and a notebook, too.
     """
-    errors = _stderr()
-    say_if_compiling(errors)
-    # A bar in a log file would be one long line of control characters.
-    if not sys.stderr.isatty():
-        yield _Lines(what, unit)
+    if quiet or sys.stderr.isatty() or not (anywhere or _is_file(sys.stderr)):
+        with running(what, unit, quiet=quiet) as told:
+            yield told
         return
-    with _bar(errors, what, unit, None) as told:
-        yield told
+    say_if_compiling(_stderr())
+    yield _Lines(what, unit)
+
+
+def _is_file(stream: IO[str]) -> bool:
+    """Return whether a stream is written to a file of a disk; a pipe and a terminal are none."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+class _LateBar(ExitStack):
+    """A callback that shows a bar from the first call after ``SHOW_AFTER_S`` on."""
+
+    def __init__(self, console: Console, what: str, unit: str) -> None:
+        super().__init__()
+        self.about = console, what, unit
+        self.due_s = time.monotonic() + SHOW_AFTER_S
+        self.bar: Progress | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show or move the bar, at most each ``MOVED_S``: parts in Python call this in every pass."""
+        now_s = time.monotonic()
+        if now_s >= self.due_s:
+            self.due_s = now_s + MOVED_S
+            self.bar = self.bar or self.enter_context(_bar(*self.about))
+            self.bar(done, total)
 
 
 @contextmanager
-def _bar(console: Console, what: str, unit: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """Yield a bar with the time left, which is erased when it is done.
-
-    ``total`` is None where it becomes known with the first call. Each call (done, total) sets both.
-    """
+def _bar(console: Console, what: str, unit: str) -> Iterator[Progress]:
+    """Yield a bar with the time left, which is erased when it is done. Each call (done, total) sets both."""
     # Imported here: most runs show no bar.
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich import progress as rich
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total)
+    columns = (
+        rich.TextColumn(what), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn(unit),
+        rich.TimeRemainingColumn(),
+    )  # fmt: skip
+    with rich.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -177,7 +177,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.ahead_net": {"announced": "starting_ahead"},
     "simulator.Simulator.slowed_net": {"announced": "running_ahead"},
     "simulator.Simulator.held_back": {"announced": "is_held_back"},
-    "simulator.Simulator.more_at": {"plan": "limit_profile"},
+    "simulator.Simulator.room_at": {"plan": "limit_profile"},
     "simulator.Simulator.drawn": {"ledger_ramp": "counted_uw"},
     "simulator.Simulator.begin_rise": {"ledger_ramp": "begin_ramp"},
     "simulator.Simulator.end_rise": {"ledger_ramp": "climb note_rise"},

@@ -63,7 +63,7 @@ def check_arguments(function: Callable[..., Any], described: type) -> None:
     """Each field is an argument of Python, and in the docstring."""
     arguments = inspect.signature(function).parameters
     fields = {one.name: (one, what) for one, what in options_of(described)}
-    assert set(arguments) == set(fields)
+    assert set(arguments) - {"progress"} == set(fields)  # a terminal shows progress unasked
     document = inspect.getdoc(function) or ""
     for name, (one, what) in fields.items():
         assert (arguments[name].default is inspect.Parameter.empty) == is_required(one)

@@ -10,7 +10,8 @@ file can hold it: machine and cap in full, jobs and parts that exist in memory o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.times import duration_s
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.signals import Cap
+from wattqueue.options import option
 from wattqueue.parts.contracts import Estimator
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import composed, find_row
@@ -28,14 +30,23 @@ from wattqueue.runs.options import ReplayOptions, SimulateOptions
 from wattqueue.runs.perform import load, perform, refuse_if_none_fits
 from wattqueue.runs.record import record
 from wattqueue.runs.replay import perform_replay, read_source, source_of, workload_of
+from wattqueue.terminal import counting
 
 CAP_HINT = '"400kW", "70%", "none", the name of a CSV of time_s,cap_w, or a Cap'
 TARGETS_HINT = "the name of a CSV of start_s,end_s,limit,unit, or LoadTargets"
 POLICY_HINT = 'a name, "my.toml:row", "my.py:MyPart", or what load_policy returns'
 
 
-@of_options(SimulateOptions)
-def simulate(options: SimulateOptions) -> RunResult:
+@dataclass(frozen=True)
+class SimulateArguments(SimulateOptions):
+    """What the function takes."""
+
+    _: KW_ONLY
+    progress: bool = option(False, "Show a bar on a terminal, else a line per tenth.", kind=bool)
+
+
+@of_options(SimulateArguments)
+def simulate(options: SimulateArguments) -> RunResult:
     """Replay a workload on a machine under a policy and a power cap.
 
     Texts have the forms of the command line, and the figures are those of ``wattqueue simulate``. A share of a cap is
@@ -68,7 +79,8 @@ def simulate(options: SimulateOptions) -> RunResult:
     given = targets if isinstance(targets, LoadTargets) else None
     limit = cap if isinstance(cap, Cap) else None
     inputs = load(task, machine=made, row=row, cap=limit, targets=given, workload=table.workload, physics=physics)
-    outcome = perform(inputs)
+    with counting("simulating", "jobs", anywhere=True) if o.progress else nullcontext() as tell:
+        outcome = perform(inputs, tell)
     refuse_if_none_fits(outcome)
     kept = record(outcome)
     return RunResult(replace(kept, facts=recordable(kept.facts)), dict(outcome.run.notes))

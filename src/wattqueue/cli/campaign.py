@@ -52,7 +52,10 @@ def run(options: CampaignVerb) -> None:
     folder = options.out or (file.parent / plan.file.out if plan.file.out else file.with_suffix(""))
     if cluster == "slurm":
         typer.echo("Waiting for the first of Slurm's jobs ...", err=True)
-    with counting("campaign", "runs") as progress, opened_backend(cluster, options.workers, plan.file.slurm) as backend:
+    with (
+        counting("campaign", "runs", quiet=options.quiet) as progress,
+        opened_backend(cluster, options.workers, plan.file.slurm) as backend,
+    ):
         finished = run_campaign(plan, folder, backend, progress)
     rows = finished.table.to_dicts()
     groups = groups_of(rows)

@@ -49,7 +49,7 @@ def run(
     columns, found = [], {}
     for name, estimator, limit in runs:
         inputs = load(Task(WEEK, machine=MACHINE, policy="easy", estimator=estimator, cap=limit, seed=seed))
-        with running(len(inputs.jobs), name) as progress:
+        with running(name, quiet=printed.quiet) as progress:
             outcome = perform(inputs, progress)
         write(out / name.replace("%", "").replace(",", "").replace(" ", "-"), outcome, report=True)
         columns.append((marked(name, oracles_of(inputs.policy)), outcome.metrics))

@@ -41,7 +41,7 @@ def run(
         raise InputError("is the recorded run itself", where=out, hint="name another folder: both are compared")
     # Checks the SHA-256 of every input first: a changed trace is reported as such, not as a difference of results.
     inputs = recorded_inputs(folder)
-    with running(len(inputs.jobs), "repeating") as progress:
+    with running("repeating", quiet=printed.quiet) as progress:
         outcome = perform(inputs, progress)
     say_never_ran([("", WorkDone.of(outcome.run.jobs, outcome.run.schedule))])
     with tempfile.TemporaryDirectory(prefix="wattqueue-rerun-") as scratch:

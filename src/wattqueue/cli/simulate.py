@@ -41,7 +41,7 @@ def run(options: SimulateVerb) -> None:
     from wattqueue.terminal import running, say_never_ran
 
     folder = options.out
-    with running(len(inputs.jobs), "simulating") as progress:
+    with running("simulating", quiet=options.quiet) as progress:
         outcome = perform(inputs, progress)
     # A run in which every job was rejected has no waits to print: nearly always a wrong machine or cap.
     refuse_if_none_fits(outcome)

@@ -51,11 +51,9 @@ def run(options: WhatifVerb) -> None:
 
     question, folder = options.question(options.task()), options.out
     setup = prepare(question)
-    # One run without a cap per configuration, which waits and energy are compared with.
-    runs = len(setup.names) * (1 + len(setup.caps))
     # The runs keep their columns mapped from the temporary folder: everything is written and printed within it.
     with TemporaryDirectory(prefix="wattqueue-") as shared:
-        with running(runs * len(setup.jobs), "what if", runs, "runs") as tell:
+        with running("what if", "runs", quiet=options.quiet) as tell:
             found = run_caps(setup, Shared(Path(shared)), workers=options.workers, tell=tell)
         answer = analyse(setup, found)
         shown = document(answer)

@@ -308,7 +308,7 @@ class Simulation:
         self.truth.loop.next_signal = 1
 
     def go(self, progress: Progress | None = None) -> None:
-        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events.
+        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events, and whenever parts in Python act.
 
         The loop returns that often without it, too: only here does Python act on a signal such as SIGTERM.
         """
@@ -317,6 +317,8 @@ class Simulation:
         world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()
+            if progress:
+                progress(int(loop.next_arrival - self.truth.ends.filled[0]), len(self.jobs))
             if code == codes.NEED_CONTROL:
                 act()
                 continue
@@ -325,12 +327,9 @@ class Simulation:
             if code == codes.NEED_ROOM:
                 self._make_room()
                 resume = self._bound_run()
-            elif code == codes.PROGRESS:
-                if progress:
-                    progress(int(loop.next_arrival - self.truth.ends.filled[0]), len(self.jobs))
             elif code == codes.NEED_PASS:
                 self.session.schedule(world)
-            else:
+            elif code != codes.PROGRESS:
                 self._predict()
         if progress:
             progress(len(self.jobs), len(self.jobs))

@@ -18,7 +18,7 @@ Of their jobs those that ask more for an added hour than the model gives at this
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -27,7 +27,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTargets
-from wattqueue.sim.engine import Run
+from wattqueue.sim.engine import Progress, Run
 from wattqueue.whatif.bill import Tariff
 from wattqueue_grid.incentives.acceptance import AcceptanceCurve, with_consent_of
 from wattqueue_grid.incentives.indexes import indexes
@@ -116,10 +116,11 @@ class DesignRow:
         return round(float(np.std(self.totals))) if self.totals else 0
 
 
-def design(inputs: DesignInputs, multiples: Sequence[Decimal]) -> list[DesignRow]:
+def design(inputs: DesignInputs, multiples: Sequence[Decimal], tell: Progress | None = None) -> list[DesignRow]:
     """Return one row per multiple of the rates.
 
-    A row whose runs did other work than the run without targets has no figures (``DesignRow.why``).
+    A row whose runs did other work than the run without targets has no figures (``DesignRow.why``). ``tell`` is called
+    with (runs done, runs in all).
 
     Raises: InputError where reward model and contract are in different currencies, a multiple is negative, or no row
         has figures.
@@ -135,6 +136,7 @@ def design(inputs: DesignInputs, multiples: Sequence[Decimal]) -> list[DesignRow
         raise InputError(
             f"{negative[0] if negative else 'no'} multiple of the rates", where="--rates", hint="0 or more"
         )
+    inputs = replace(inputs, site=inputs.site.telling(tell, 1 + inputs.draws * len(set(multiples))))
     plain = inputs.site.run()
     rows = [_row(inputs, plain, multiple) for multiple in sorted(set(multiples))]
     if all(row.why for row in rows):

@@ -27,7 +27,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats
 from wattqueue.model.load_target import LoadTarget, LoadTargets
-from wattqueue.sim.engine import Run
+from wattqueue.sim.engine import Progress, Run
 from wattqueue_grid.incentives.indexes import indexes
 from wattqueue_grid.incentives.participation import with_participation
 from wattqueue_grid.incentives.rewards import RewardModel
@@ -102,6 +102,7 @@ def offers(
     model: RewardModel | None = None,
     *,
     midnight_s: float = 0.0,
+    tell: Progress | None = None,
 ) -> list[Offer]:
     """Return what each candidate allows to promise.
 
@@ -111,6 +112,7 @@ def offers(
         terms: Reliability, confidence and how events are placed.
         model: Reward model for the cost to the centre, and for which jobs take part; None for none.
         midnight_s: A midnight of the site on the clock of the workload.
+        tell: Called with (runs done, runs in all).
 
     Raises:
         InputError: A delivery that is not one or more whole intervals, a workload with fewer than two days after the
@@ -139,7 +141,8 @@ def offers(
             where="workload",
             hint=f"at most {MOST_DAYS:,}: is a time of submission wrong? Or cut the trace",
         )
-    site = replace(site, jobs=with_participation(site.jobs, model))
+    runs = 1 + len(candidates) * min(terms.spacing, len(days))
+    site = replace(site, jobs=with_participation(site.jobs, model)).telling(tell, runs)
     plain = site.run()
     midnights = np.asarray(midnight_s + DAY_S * days, np.float64)
     return [_offer(site, plain, candidate, terms, model, midnights) for candidate in candidates]

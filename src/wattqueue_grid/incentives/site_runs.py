@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import load_policy
-from wattqueue.sim.engine import Run, simulate
+from wattqueue.sim.engine import Progress, Run, simulate
 from wattqueue_grid.meter import MeterData, expect_intervals
 
 
@@ -31,11 +32,23 @@ class SimulatedSite:
     """Unix time of the clock's 0."""
     estimator: str | None = None
     """What predicts watts, instead of the policy's own estimator."""
+    finished: Callable[[], None] | None = None
+    """Called after each run."""
+
+    def telling(self, tell: Progress | None, total: int) -> SimulatedSite:
+        """Return the site that tells (runs done, ``total``) after each run; the site itself without ``tell``."""
+        if tell is None:
+            return self
+        done = itertools.count(1)
+        return replace(self, finished=lambda: tell(min(next(done), total), total))
 
     def run(self, targets: LoadTargets | None = None, jobs: Jobs | None = None) -> Run:
         """Simulate, with load targets or without; ``jobs`` replaces the workload, with other consent for example."""
         policy = load_policy(self.policy, estimator=self.estimator)
-        return simulate(self.jobs if jobs is None else jobs, self.machine, policy, cap=self.cap, targets=targets)
+        run = simulate(self.jobs if jobs is None else jobs, self.machine, policy, cap=self.cap, targets=targets)
+        if self.finished is not None:
+            self.finished()
+        return run
 
 
 def same_work(run: Run, plain: Run) -> Gate:

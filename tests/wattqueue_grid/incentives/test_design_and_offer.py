@@ -137,6 +137,17 @@ def test_few_draws_give_no_verdict() -> None:
     assert found.sentence.startswith("No verdict from 19 draws of users, 20 are the least (--draws 20)")
 
 
+def test_design_and_offers_tell_how_many_runs_are_done() -> None:
+    told: list[tuple[int, int]] = []
+    design(replace(INPUTS, draws=2), [Decimal(0), Decimal(1)], lambda *at: told.append(at))
+    assert told == [(done, 5) for done in range(1, 6)]
+    told.clear()
+    terms = OfferTerms(warm_up_days=0, interval_s=900)
+    offers(days_of_work(6), [Candidate(11 * HOUR, HOUR, 2_000.0)] * 2, terms, tell=lambda *at: told.append(at))
+    assert told == [(done, len(told)) for done in range(1, len(told) + 1)]
+    assert len(told) >= 3
+
+
 def test_a_design_reads_as_table_csv_and_page_and_names_the_origin_of_its_curve() -> None:
     rows = design(INPUTS, [Decimal(0), Decimal(1)])
     said = "\n".join(document(rows, INPUTS).lines(UNBROKEN))

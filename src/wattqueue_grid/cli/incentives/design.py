@@ -23,6 +23,7 @@ def run(options: DesignVerb) -> None:
     from wattqueue.formats.atomic_folder import write_files
     from wattqueue.formats.load_target import read_load_targets
     from wattqueue.report.document import UNBROKEN
+    from wattqueue.terminal import running
     from wattqueue_grid.incentives.acceptance import read_acceptance
     from wattqueue_grid.incentives.design import DesignInputs, design
     from wattqueue_grid.incentives.design_report import design_csv, design_rows, document
@@ -40,7 +41,8 @@ def run(options: DesignVerb) -> None:
     found = read_load_targets(o.targets, site.machine, site.cap)
     events = called_events(found, terms, epoch, o.targets)
     inputs = DesignInputs(site, found, events, rewards, curve, terms, tariff, o.interval, o.draws, o.seed)
-    rows = design(inputs, multiples)
+    with running("simulating", "runs", quiet=o.quiet) as tell:
+        rows = design(inputs, multiples, tell)
     shown = document(rows, inputs)
     if o.out is not None:
         write_files(o.out, {"design.csv": design_csv(rows, inputs), "design.html": shown.html()})

@@ -25,6 +25,7 @@ def run(options: OfferVerb) -> None:
     from wattqueue.formats.atomic_folder import write_text
     from wattqueue.formats.cap import parse_cap
     from wattqueue.report.document import UNBROKEN
+    from wattqueue.terminal import running
     from wattqueue_grid.incentives.offer import Candidate, OfferTerms, offers
     from wattqueue_grid.incentives.offer_report import document, offer_rows, offers_csv
     from wattqueue_grid.incentives.participation import sentences
@@ -45,7 +46,8 @@ def run(options: OfferVerb) -> None:
         for w in watts
     ]
     midnight = 0.0 if epoch is None else -float(calendar.local(round(epoch))[1])
-    found = offers(site, candidates, terms, rewards, midnight_s=midnight)
+    with running("simulating", "runs", quiet=o.quiet) as tell:
+        found = offers(site, candidates, terms, rewards, midnight_s=midnight, tell=tell)
     currency = "" if rewards is None else rewards.currency
     if o.out is not None:
         write_text(o.out, offers_csv(found, terms, currency))

@@ -41,7 +41,7 @@ class StudyOutput(Printed):
 
         if self.out is not None:
             require_writable(self.out)
-        with counting(what) as progress:
+        with counting(what, quiet=self.quiet) as progress:
             report = study.run(progress)
         data = json.dumps(report.document(), allow_nan=False, indent=1)
         if self.out is not None:

@@ -1,0 +1,109 @@
+"""Progress of long work: a bar on a terminal, lines in a file, nothing in a pipe or with ``--quiet``."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+
+import wattqueue as wq
+from tools.packages import ROOT
+from wattqueue import terminal
+from wattqueue.model.jobs import Jobs
+
+
+@contextmanager
+def screen(monkeypatch: pytest.MonkeyPatch, after_s: float) -> Iterator[Callable[[], str]]:
+    """A terminal in place of stderr; yields what a person reads there. Bars are shown after ``after_s``."""
+    monkeypatch.setattr(terminal, "SHOW_AFTER_S", after_s)
+    monkeypatch.setattr(terminal, "MOVED_S", 0.0)
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+
+    def shown() -> str:
+        stream.flush()
+        try:
+            return os.read(ours, 1 << 16).decode()
+        except BlockingIOError:
+            return ""
+
+    with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stream)
+        yield shown
+    os.close(ours)
+
+
+def test_a_bar_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(monkeypatch, 0.0) as shown:
+        with terminal.running("simulating") as tell:
+            assert tell is not None
+            tell(10, 100)
+            tell(60, 100)
+        text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown())
+    assert "simulating" in text
+    assert re.search(r"60/100 *jobs [0-9-]+:[0-9-]+", text)
+
+
+def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(monkeypatch, 2.0) as shown:
+        with terminal.running("simulating") as tell:
+            assert tell is not None
+            tell(10, 100)
+            tell(100, 100)
+        assert shown() == ""
+
+
+@pytest.mark.parametrize("context", [terminal.running, terminal.counting], ids=["running", "counting"])
+def test_quiet_shows_nothing(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(monkeypatch, 0.0) as shown:
+        with context("simulating", quiet=True) as tell:
+            assert tell is None
+        assert shown() == ""
+
+
+def lines_in(stream: IO[str], monkeypatch: pytest.MonkeyPatch, *, anywhere: bool = False) -> bool:
+    """Whether work of 20 runs is told to a stream."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    with terminal.counting("campaign", anywhere=anywhere) as tell:
+        if tell is None:
+            return False
+        for done in range(1, 21):
+            tell(done, 20)
+    return True
+
+
+def test_a_file_has_a_line_for_each_tenth_and_a_pipe_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "log").open("w") as log:
+        assert lines_in(log, monkeypatch)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("campaign: 2 of 20 runs, ")
+    assert all(line.endswith(" s left") for line in lines)
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as read, os.fdopen(theirs, "w") as pipe:
+        assert not lines_in(pipe, monkeypatch)
+        pipe.close()
+        assert read.read() == ""
+    asked = io.StringIO()  # as a notebook's
+    assert lines_in(asked, monkeypatch, anywhere=True)
+    assert asked.getvalue().count("\n") == 10
+
+
+def test_simulate_tells_while_a_part_in_python_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled loop reports each 400,000 events, which passes in Python need minutes for."""
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", told)
+    jobs = Jobs.build(np.arange(40) * 10.0, [1] * 40, [25.0] * 40)
+    part = f"{ROOT / 'examples' / 'custom_backfill.py'}:ShortestFirst"
+    wq.simulate(jobs, nodes=2, settings=[f"backfill={part}"], progress=True)
+    assert told.getvalue().count("simulating: ") > 5
+    assert "of 40 jobs" in told.getvalue()
