@@ -11,7 +11,6 @@ from tests.wattqueue_studies.bound_worlds import draw_problem, ticks_of
 from wattqueue.errors import InputError
 from wattqueue_studies.bound import columns, schedules
 from wattqueue_studies.bound import prove as prove_module
-from wattqueue_studies.bound.certificate import Objective
 from wattqueue_studies.bound.check import replay
 from wattqueue_studies.bound.columns import Starts, generate_columns
 from wattqueue_studies.bound.problem import Problem, instance_of, refuse_impossible
@@ -34,9 +33,9 @@ def assert_bounded(problem: Problem, seed: int, steps: int = 150) -> float:
     assert replay(problem, best.option, start_s, start_s + problem.jobs.run_s[best.option]).broken == ""
     instance, optimum = instance_of(problem), ticks_of(problem).optimum()
     assert optimum is not None
-    proven = prove(instance, found, Objective(), steps=steps).certificate.ticks(instance)
+    proven = prove(instance, found, steps=steps).certificate.ticks(instance)
     assert proven <= optimum <= best.total
-    starts = prove(instance, found, Objective(ends=False), steps=0).certificate.ticks(instance)
+    starts = prove(instance, found, ends=False, steps=0).certificate.ticks(instance)
     assert starts <= (ticks_of(problem, pays_ends=False).optimum() or 0)
     return proven / optimum
 
@@ -59,7 +58,7 @@ def values_on(problem: Problem, edges: list[int]) -> float:
     instance = instance_of(problem)
     _, found = best_schedule(problem, [], 0, 1)
     begin = [Starts(np.arange(len(instance)), one.option, one.start) for one in found]
-    return generate_columns(instance, np.array(edges, np.int64), begin, Objective()).bound
+    return generate_columns(instance, np.array(edges, np.int64), begin).bound
 
 
 def test_a_finer_nested_grid_is_never_worse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +77,7 @@ def test_own_prices_are_at_least_as_good_as_the_program() -> None:
         problem = draw_problem(np.random.default_rng(seed), jobs=6, capped=False)
         _, found = best_schedule(problem, [], 0, 1)
         instance = instance_of(problem)
-        plain, own = (
-            prove(instance, found, Objective(), steps=steps).certificate.ticks(instance) for steps in (0, 200)
-        )
+        plain, own = (prove(instance, found, steps=steps).certificate.ticks(instance) for steps in (0, 200))
         assert own >= plain
         better += own > plain
     assert better > 0
@@ -90,13 +87,13 @@ def test_a_solver_that_stops_early_leaves_a_proof(monkeypatch: pytest.MonkeyPatc
     problem = draw_problem(np.random.default_rng(2), jobs=6)
     _, found = best_schedule(problem, [], 0, 1)
     instance = instance_of(problem)
-    whole = prove(instance, found, Objective(), steps=0)
+    whole = prove(instance, found, steps=0)
     assert whole.remark == ""
     monkeypatch.setattr(columns, "MOST_ROUNDS", 1)
-    early = prove(instance, found, Objective(), steps=0)
+    early = prove(instance, found, steps=0)
     assert early.remark
     monkeypatch.setattr(columns.Master, "solve", lambda _self: None)
-    failed = prove(instance, found, Objective(), steps=0)
+    failed = prove(instance, found, steps=0)
     assert "failed" in failed.remark
     values = [each.certificate.ticks(instance) for each in (failed, early, whole)]
     assert 0 < values[0] <= values[1] <= values[2]
@@ -144,8 +141,8 @@ def test_a_cap_that_falls_while_a_job_runs_is_seen() -> None:
     assert replay(problem, np.arange(2), np.array([0.0, 4.0]), np.array([4.0, 8.0])).above_cap is False
     strict, wide = instance_of(problem), instance_of(problem.for_admission())
     _, found = best_schedule(problem, [], 0, 1)
-    assert prove(strict, found, Objective()).certificate.ticks(strict) > 8
-    assert prove(wide, found, Objective()).certificate.ticks(wide) == 8
+    assert prove(strict, found).certificate.ticks(strict) > 8
+    assert prove(wide, found).certificate.ticks(wide) == 8
 
 
 def two_jobs() -> Problem:

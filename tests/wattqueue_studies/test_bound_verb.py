@@ -24,9 +24,9 @@ from wattqueue.runs.task import Task
 from wattqueue.workload.generated import generate
 from wattqueue_studies.bound import prove
 from wattqueue_studies.bound.assess import Search, assess, window_problem
-from wattqueue_studies.bound.store import ADMISSION, MEASURES, STRICT, TURNAROUND
+from wattqueue_studies.bound.store import ADMISSION, MEASURES, STRICT, TURNAROUND, proven_again, stored
 from wattqueue_studies.bound.study import Windows
-from wattqueue_studies.bound.windows import whole_window
+from wattqueue_studies.bound.windows import cut_window, whole_window
 
 highspy = pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
 
@@ -199,3 +199,35 @@ def test_generated_jobs_have_no_whole_seconds_and_are_bounded_all_the_same() -> 
     )
     found = assess(inputs, whole_window(jobs), QUICK, {"jobs": len(jobs)})
     assert found.bound[TURNAROUND] <= found.best[TURNAROUND] <= found.policy[TURNAROUND] + 1e-6
+
+
+def test_the_front_is_below_every_schedule_and_meets_both_ends() -> None:
+    parts = (Partition("a", 8, frequencies_hz=(2e9, 1e9), idle_w=50.0, max_w=300.0, dvfs_beta=0.3),)
+    inputs = inputs_of("easy", machine=Machine("clocks", parts))
+    found = assess(inputs, whole_window(inputs.jobs), replace(QUICK, front=4), {"jobs": 12})
+    rates = [row["s_per_j"] or 0.0 for row in found.front]
+    assert rates == sorted(rates)
+    assert rates[0] > 0.0
+    energy_j = found.bound["job_energy_j"] / 12
+    for row, rate in zip(found.front, rates, strict=True):
+        bound_s, known_s, policy_s = (row[name] or 0.0 for name in ("bound_s", "best_known_s", "policy_s"))
+        assert 0.0 < bound_s <= known_s <= policy_s
+        # Two bounds add up to a bound of the sum, from which a coarse grid may fall short.
+        assert bound_s >= 0.97 * (found.bound[TURNAROUND] + rate * energy_j)
+    again = proven_again(json.loads(json.dumps(stored(found.proofs))), "file")
+    assert {f"front_{k}" for k in range(4)} <= set(again[0].certificates)
+
+
+def test_a_job_at_a_lower_clock_has_as_much_left_in_its_window_as_it_ran_on() -> None:
+    parts = (Partition("a", 8, frequencies_hz=(2e9, 1e9), idle_w=50.0, max_w=300.0),)
+    machine = Machine("clocks", parts)
+    inputs = replace(inputs_of("easy", machine=machine), jobs=crowd())
+    schedule = perform(inputs).run.schedule
+    option = np.ones(len(schedule.option), np.int16)  # as if each had run at the lower clock, twice as long
+    slow = replace(schedule, option=option, end_s=schedule.start_s + 2.0 * (schedule.end_s - schedule.start_s))
+    begin_s = float(np.sort(slow.start_s)[5]) + 1.0
+    window = cut_window(inputs.jobs, slow, begin_s, 3, np.full(12, 2.0))
+    problem = window_problem(inputs, window, QUICK)
+    busy = (slow.start_s < begin_s) & (slow.end_s > begin_s)
+    assert window.running == busy.sum() > 0
+    assert problem.busy_until_s == pytest.approx(slow.end_s[busy] - begin_s)

@@ -19,8 +19,8 @@ from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.engine import signals_of, simulate
 from wattqueue.sim.physics import true_figures
 from wattqueue.sim.truth import actual_power
-from wattqueue_studies.bound.certificate import Objective
 from wattqueue_studies.bound.check import ScheduleCheck, replay
+from wattqueue_studies.bound.front import FrontPoint, energy_front
 from wattqueue_studies.bound.instance import Instance, Whole
 from wattqueue_studies.bound.problem import (
     JobChoices,
@@ -48,12 +48,14 @@ class Search:
         steps: Steps of the ascent of prices.
         seed: Seed of the search.
         clocks: Whether jobs may run at every clock; else at the highest.
+        front: Rates of the front of turnaround and energy.
     """
 
     tries: int
     steps: int
     seed: int = 1
     clocks: bool = True
+    front: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +74,7 @@ class Assessed:
         remarks: What a reader should know.
         proofs: What proves the bounds.
         seconds: How long the search for schedules and that for bounds took.
+        front: What turnaround and energy together cost, a mean over jobs, by the rate of energy.
     """
 
     window: dict[str, object]
@@ -85,6 +88,7 @@ class Assessed:
     remarks: list[str] = field(default_factory=list)
     proofs: list[Proof] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    front: list[dict[str, float | None]] = field(default_factory=list)
 
     def ratio(self, measure: str) -> float:
         """Return the bound over the best schedule known."""
@@ -132,10 +136,10 @@ def switches_off(inputs: RunInputs) -> bool:
 
 def _options(inputs: RunInputs, jobs: Jobs, begin_s: float, *, clocks: bool) -> JobChoices:
     """Return the options of jobs by the run's truth."""
-    return job_options(jobs, inputs.machine, _truth(inputs, jobs), begin_s, clocks=clocks)
+    return job_options(jobs, inputs.machine, truth_of(inputs, jobs), begin_s, clocks=clocks)
 
 
-def _truth(inputs: RunInputs, jobs: Jobs) -> Prediction:
+def truth_of(inputs: RunInputs, jobs: Jobs) -> Prediction:
     """Return true watts and time factors."""
     if inputs.physics is None:
         return actual_power(jobs, inputs.machine)
@@ -172,35 +176,51 @@ def assess(
     )
     begins = [] if policy is None else [np.argsort(policy.start_s, kind="stable").astype(np.int64)]
     begin_s = clock()
-    best, found = best_schedule(problem, begins, search.tries, search.seed)
+    _, found = best_schedule(problem, begins, search.tries, search.seed)
     searched_s = clock()
-    known = _known(problem, best)
+    known = _known(problem, found)
     own = {} if policy is None else figures(problem, policy.start_s, policy.end_s, policy.energy_j)
     strict = not replayed.broken and not replayed.above_cap
-    if strict and own[TURNAROUND] < known[TURNAROUND]:
-        known = own
+    if strict:
+        known = {measure: min(value, own[measure]) for measure, value in known.items()}
     scopes = {STRICT: problem, **({ADMISSION: problem.for_admission()} if replayed.above_cap else {})}
     bounds, proofs, remarks = {}, [], []
+    front: list[dict[str, float | None]] = []
     for scope, wide in scopes.items():
         instance = instance_of(wide)
         proven = proofs_of(instance, found, search)
         remarks += [f"{scope} bound of {name}: {each.remark}" for name, each in proven.items() if each.remark]
         certificates = {name: each.certificate for name, each in proven.items()}
+        if search.front:
+            points = energy_front(problem, instance, found, search.front)
+            certificates |= {f"front_{k}": point.certificate for k, point in enumerate(points)}
+            front = [_front_row(problem, instance, point, {} if replayed.broken else own) for point in points]
         proofs.append(Proof(facts, scope, instance, certificates))
         bounds[scope] = bound_figures(instance, certificates)
     seconds = {"search": searched_s - begin_s, "bound": clock() - searched_s}
     run_s = float(np.mean(problem.jobs.least(problem.jobs.run_s)))
     bound = bounds[ADMISSION if replayed.above_cap else STRICT]
     return Assessed(
-        facts, list(scopes)[-1], bound, bounds[STRICT], known, own, replayed.broken, run_s, remarks, proofs, seconds
+        facts,
+        list(scopes)[-1],
+        bound,
+        bounds[STRICT],
+        known,
+        own,
+        replayed.broken,
+        run_s,
+        remarks,
+        proofs,
+        seconds,
+        front,
     )
 
 
 def proofs_of(instance: Instance, found: list[FoundSchedule], search: Search) -> dict[str, Proven]:
     """Return what proves the bounds of mean turnaround, and of mean wait where run times are a choice."""
-    proven = {TURNAROUND: prove(instance, found, Objective(), steps=search.steps)}
+    proven = {TURNAROUND: prove(instance, found, steps=search.steps)}
     if (instance.run != instance.least(instance.run)[instance.job]).any():
-        proven[WAIT] = prove(instance, found, Objective(ends=False), steps=search.steps)
+        proven[WAIT] = prove(instance, found, ends=False, steps=search.steps)
     return proven
 
 
@@ -214,14 +234,31 @@ def figures(problem: Problem, start_s: Floats, end_s: Floats, energy_j: Floats) 
     }
 
 
-def _known(problem: Problem, best: FoundSchedule) -> dict[str, float]:
-    """Return the measures of the best schedule known. Raises: EngineError if the replay finds that it breaks a rule."""
-    start_s = best.start / problem.tick_hz
-    end_s = start_s + problem.jobs.run_s[best.option]
-    found = replay(problem, best.option, start_s, end_s)
-    if found.broken or found.above_cap:
-        raise EngineError(found.broken or "a schedule that was searched exceeds the cap", where="best schedule known")
-    return figures(problem, start_s, end_s, problem.jobs.energy_j[best.option])
+def _known(problem: Problem, found: list[FoundSchedule]) -> dict[str, float]:
+    """Return of each measure the best of the schedules that were found."""
+    measured = [measures_of(problem, one) for one in found]
+    return {measure: min(one[measure] for one in measured) for measure in measured[0]}
+
+
+def _front_row(
+    problem: Problem, instance: Instance, point: FrontPoint, own: dict[str, float]
+) -> dict[str, float | None]:
+    """Return a point of the front in plain values: the rate, and the three numbers."""
+    known = min(point.cost_s(instance, measures_of(problem, one)) for one in point.found)
+    policy = point.cost_s(instance, own) if own else None
+    known = known if policy is None else min(known, policy)
+    rate = point.rate_s_per_j(instance)
+    return {"s_per_j": rate, "bound_s": point.bound_s(instance), "best_known_s": known, "policy_s": policy}
+
+
+def measures_of(problem: Problem, found: FoundSchedule) -> dict[str, float]:
+    """Return the measures of a schedule that was found. Raises: EngineError if its replay finds a rule broken."""
+    start_s = found.start / problem.tick_hz
+    end_s = start_s + problem.jobs.run_s[found.option]
+    checked = replay(problem, found.option, start_s, end_s)
+    if checked.broken or checked.above_cap:
+        raise EngineError(checked.broken or "a schedule that was found exceeds the cap", where="best schedule known")
+    return figures(problem, start_s, end_s, problem.jobs.energy_j[found.option])
 
 
 def run_policy(inputs: RunInputs, window: BoundWindow, problem: Problem) -> tuple[PolicyRun | None, str]:

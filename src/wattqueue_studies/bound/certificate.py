@@ -127,7 +127,8 @@ def greatest_cost(certificate: Certificate, instance: Instance) -> int:
         int(instance.amount[:, i].max(initial=0)) * sum(p * d for p, d in zip(row.tolist(), length, strict=True))
         for i, row in enumerate(certificate.price)
     )
-    own = int(certificate.own.value.max(initial=0)) * int(certificate.edge[-1]) if len(certificate.own.value) else 0
+    # A job pays its own prices for at most the whole grid; a set of jobs, in one tick, at most those of all jobs.
+    own = int(certificate.own.value.max(initial=0)) * max(int(certificate.edge[-1]), len(instance))
     latest = int(max(instance.release.max(initial=0), certificate.edge[-1])) + 2 * int(instance.run.max(initial=0))
     energy = int(instance.energy_mj.max(initial=0)) * certificate.objective.energy_rate
     return paid + own + (latest << certificate.shift) + energy
@@ -226,20 +227,22 @@ def _add_items(table: Whole, interval: Whole, nodes: Whole, worth: Whole) -> Non
     table[interval] = np.where(place >= 0, np.maximum(old, with_item), old)
 
 
-def greatest_shift(edge: Whole, price: Floats, instance: Instance, own: float = 0.0) -> int:
-    """Return the greatest shift with which prices in ticks (R, K), and own ones up to ``own``, stay within 64 bits."""
-    paid = own * float(edge[-1]) + (instance.amount.max(axis=0) * (price * np.diff(edge)).sum(axis=1)).sum()
+def greatest_shift(edge: Whole, price: Floats, instance: Instance, own: float = 0.0, rate: float = 0.0) -> int:
+    """Return the greatest shift with which prices in ticks (R, K), and own ones up to ``own``, stay within 64 bits.
+
+    ``rate``: ticks for a millijoule.
+    """
+    paid = (
+        own * float(max(int(edge[-1]), len(instance)))
+        + rate * float(instance.energy_mj.max(initial=0))
+        + (instance.amount.max(axis=0) * (price * np.diff(edge)).sum(axis=1)).sum()
+    )
     latest = float(max(instance.release.max(initial=0), edge[-1]) + 2 * instance.run.max(initial=0))
     room = MOST_BITS - 2 - int(np.ceil(np.log2(2.0 * paid + latest + 1.0)))
     return max(0, min(MOST_SHIFT, room))
 
 
-def certify(
-    edge: Whole, price: Floats, instance: Instance, objective: Objective, shift: int | None = None,
-    own: OwnPrices | None = None,
-) -> Certificate:  # fmt: skip
+def certify(edge: Whole, price: Floats, shift: int, objective: Objective, own: OwnPrices) -> Certificate:
     """Return the certificate of prices in ticks of floating point: rounded, negative ones to 0. Shape (R, K)."""
-    if shift is None:
-        shift = greatest_shift(edge, price, instance)
     whole = np.rint(np.maximum(price, 0.0) * (1 << shift)).astype(np.int64)
-    return Certificate(shift, edge, whole, own or OwnPrices.none(len(instance)), objective)
+    return Certificate(shift, edge, whole, own, objective)

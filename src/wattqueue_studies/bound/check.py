@@ -66,7 +66,8 @@ def _replay_use(problem: Problem, option: Whole, start_s: Floats, end_s: Floats)
     used_uw, own_uw, above = int(problem.busy_uw.sum()), 0, False
     cap_uw = int(problem.cap_uw[max(int(np.searchsorted(problem.cap_s, 0.0, side="right")) - 1, 0)])
     limits = problem.cap_uw[later].tolist()
-    for k in np.lexsort((kind, time)).tolist():
+    # Whole microseconds, as in rule 1: an end and a start at one instant may differ in the last digit of a sum.
+    for k in np.lexsort((kind, np.rint(time * 1e6))).tolist():
         if kind[k] == 0:
             free[part[k]] += units[k]
             used_uw -= int(watts[k])

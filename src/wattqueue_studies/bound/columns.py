@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.kernels.cheapest_start import Cheapest, PricedGrid, PricedJobs, cheapest_starts
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.bound.certificate import Objective, OwnPrices
+from wattqueue_studies.bound.certificate import OwnPrices
 from wattqueue_studies.bound.instance import Instance, Whole
 
 GAP = 1e-4
@@ -63,12 +63,12 @@ class Pricing:
     """Cheapest starts at prices, by the compiled kernel; arrays are made once."""
 
     def __init__(
-        self, instance: Instance, edge: Whole, objective: Objective, energy_rate: float = 0.0,
+        self, instance: Instance, edge: Whole, *, ends: bool, rate: float,
         own: OwnPrices | None = None,
     ) -> None:  # fmt: skip
-        """Prepare the arrays; ``own`` says in which intervals jobs have own prices."""
+        """Prepare the arrays. ``ends``, ``rate``: as in ``prove``; ``own``: in which intervals jobs have own prices."""
         own = own or OwnPrices.none(len(instance))
-        beside = (instance.run if objective.ends else np.zeros_like(instance.run)) + instance.energy_mj * energy_rate
+        beside = (instance.run if ends else np.zeros_like(instance.run)) + instance.energy_mj * rate
         floats = [
             np.ascontiguousarray(a, np.float64) for a in (instance.release, instance.run, instance.amount, beside)
         ]
@@ -172,13 +172,13 @@ class Master:
 
 
 def generate_columns(
-    instance: Instance, edge: Whole, first: list[Starts], objective: Objective, energy_rate: float = 0.0
+    instance: Instance, edge: Whole, first: list[Starts], *, ends: bool = True, rate: float = 0.0
 ) -> Prices:
     """Return the best prices that column generation finds; ``first`` are schedules to begin with, at least one.
 
     A solver that fails or stops early ends the search: the best prices so far are as good a proof.
     """
-    pricing = Pricing(instance, edge, objective, energy_rate)
+    pricing = Pricing(instance, edge, ends=ends, rate=rate)
     master, found = Master(instance, pricing), pricing.found(BLOCKS)
     for starts in first:
         master.add(starts)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue_studies.bound.certificate import Certificate, Objective, certify, greatest_shift
-from wattqueue_studies.bound.columns import Prices, Starts, generate_columns, grid_of
+from wattqueue_studies.bound.certificate import Certificate, Objective, OwnPrices, certify, greatest_shift
+from wattqueue_studies.bound.columns import Starts, generate_columns, grid_of
 from wattqueue_studies.bound.hull import Ascent
-from wattqueue_studies.bound.instance import Instance, Whole
+from wattqueue_studies.bound.instance import Instance
 from wattqueue_studies.bound.schedules import FoundSchedule
 
 FEW_INTERVALS, FEW_JOBS = 400, 200
@@ -37,34 +37,28 @@ def intervals_of(instance: Instance) -> int:
 
 
 def prove(
-    instance: Instance, found: list[FoundSchedule], objective: Objective, *, shift: int = 0, steps: int = MOST_STEPS
+    instance: Instance, found: list[FoundSchedule], *, ends: bool = True, rate: float = 0.0, steps: int = MOST_STEPS
 ) -> Proven:
     """Return the best certificate found; ``found`` are schedules, at least one, the best of which sets the grid.
 
-    ``shift`` is that of the objective's energy rate. Without energy it follows from the prices.
+    What is added up over the jobs are their ends, else their starts, and ``rate`` ticks for each millijoule.
     """
     best = min(found, key=lambda one: one.total)
     edge = grid_of(instance, best.start, best.start + instance.run[best.option], intervals_of(instance))
-    rate = objective.energy_rate / (1 << shift) if objective.energy_rate else 0.0
     begin = [_columns(instance, one) for one in sorted(found, key=lambda one: one.total)[:FIRST_COLUMNS]]
-    prices = generate_columns(instance, edge, begin, objective, rate)
-    certificate = certify(edge, prices.price, instance, objective, shift or None)
-    if not objective.energy_rate and steps:
-        certificate = max(
-            (certificate, _with_own(instance, edge, prices, objective, steps)),
-            key=lambda one: one.value(instance) / (1 << one.shift),
-        )
+    prices = generate_columns(instance, edge, begin, ends=ends, rate=rate)
+    shift = greatest_shift(edge, prices.price, instance, rate=rate)
+    certificate = certify(
+        edge, prices.price, shift, Objective(ends, int(rate * (1 << shift))), OwnPrices.none(len(instance))
+    )
+    ascent = Ascent(instance, edge, prices, ends=ends, rate=rate)
+    if steps and len(ascent.own):
+        hull = ascent.climb(steps)
+        shift = greatest_shift(edge, hull.price, instance, float(hull.own.max()), rate)
+        objective = Objective(ends, int(rate * (1 << shift)))
+        with_own = certify(edge, hull.price, shift, objective, hull.rounded(shift))
+        certificate = max(certificate, with_own, key=lambda one: one.value(instance) / (1 << one.shift))
     return Proven(certificate, prices.stopped)
-
-
-def _with_own(instance: Instance, edge: Whole, prices: Prices, objective: Objective, steps: int) -> Certificate:
-    """Return a certificate with own prices of jobs, where nodes have a price."""
-    ascent = Ascent(instance, edge, prices, objective)
-    if not len(ascent.own):
-        return certify(edge, prices.price, instance, objective)
-    hull = ascent.climb(steps)
-    room = greatest_shift(edge, hull.price, instance, float(hull.own.max()))
-    return certify(edge, hull.price, instance, objective, room, hull.rounded(room))
 
 
 def _columns(instance: Instance, schedule: FoundSchedule) -> Starts:

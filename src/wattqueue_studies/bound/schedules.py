@@ -74,10 +74,11 @@ class Lists:
         return profile, Placed(np.array(order, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
 
     def orders(self) -> list[Whole]:
-        """Return lists to begin with: by release, run time, area of each resource, and least areas for their time."""
+        """Return lists to begin with: by release, run time, and area of each resource, least and greatest first."""
         jobs = self.jobs
         option = jobs.first[:-1]
-        keys = [jobs.release, jobs.run[option], *(jobs.run[option] * column[option] for column in jobs.amount.T)]
+        areas = [jobs.run[option] * column[option] for column in jobs.amount.T]
+        keys = [jobs.release, jobs.run[option], *areas, *(-area for area in areas)]
         return [np.argsort(key, kind="stable").astype(np.int64) for key in keys]
 
     def improved(self, begin: FoundSchedule, tries: int, rng: np.random.Generator) -> FoundSchedule:

@@ -13,7 +13,7 @@ from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.report.document import Document, Table
 from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.engine import simulate
-from wattqueue_studies.bound.assess import Assessed, Clock, Search, assess, window_problem
+from wattqueue_studies.bound.assess import Assessed, Clock, Search, assess, truth_of, window_problem
 from wattqueue_studies.bound.problem import instance_of
 from wattqueue_studies.bound.store import ADMISSION, ENERGY, MAKESPAN, MEASURES, TURNAROUND, WAIT, Proof
 from wattqueue_studies.bound.windows import BoundWindow, busy_instant, cut_window, whole_window
@@ -57,9 +57,11 @@ class Windows:
         run = simulate(
             jobs, inputs.machine, inputs.policy, cap=inputs.cap, targets=inputs.targets, actual=inputs.physics
         )
+        option = np.maximum(run.schedule.option, 0)
+        factor = truth_of(inputs, jobs).factors(np.arange(len(jobs), dtype=np.int32), option)
         for seed in self.seeds:
             begin_s = busy_instant(jobs, run.schedule, self.count, seed)
-            window = cut_window(jobs, run.schedule, begin_s, self.count)
+            window = cut_window(jobs, run.schedule, begin_s, self.count, factor)
             yield {"seed": seed, "begin_s": begin_s, "jobs": self.count}, window
 
 
@@ -103,6 +105,7 @@ class BoundStudy:
                     "undefined": one.undefined,
                     "remarks": one.remarks,
                     "seconds": one.seconds,
+                    **({"front": one.front} if one.front else {}),
                 }
                 for one in self.windows
             ],
@@ -111,7 +114,8 @@ class BoundStudy:
 
     def document(self) -> Document:
         """Return the tables."""
-        blocks: list[Any] = [self._turnaround(), self._others(), *self._sentences()]
+        front = [self._front()] if any(one.front for one in self.windows) else []
+        blocks: list[Any] = [self._turnaround(), self._others(), *front, *self._sentences()]
         return Document(title=f"Bounds of {self.name}", lede=NEVER_OPTIMAL, blocks=[*blocks, NEVER_OPTIMAL])
 
     def _turnaround(self) -> Table:
@@ -163,6 +167,19 @@ class BoundStudy:
         return Table(
             ("Measure", "bound", "best known", "policy"), rows, f"Other measures{many}", kinds=["", *["n"] * 3]
         )
+
+    def _front(self) -> Table:
+        """Return the front of turnaround and energy: of several windows the first."""
+        names = ("bound_s", "best_known_s", "policy_s")
+        rows = [
+            (
+                f"{(row['s_per_j'] or 0.0) * 3.6e6:,.4g} s",
+                *("–" if row[name] is None else f"{row[name]:,.0f}" for name in names),
+            )
+            for row in self.windows[0].front
+        ]
+        heads = ("A kWh costs", "bound s", "best known s", "policy s")
+        return Table(heads, rows, "Mean turnaround and energy together", kinds=["", *["n"] * 3])
 
     def _sentences(self) -> list[str]:
         """Return what was found, in sentences."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import Past
 from wattqueue.model.schedule import Schedule
 from wattqueue.workload.cycle import HOUR_S
@@ -49,8 +49,10 @@ def whole_window(jobs: Jobs) -> BoundWindow:
     return BoundWindow(float(jobs.submit_s.min()), jobs, 0, np.zeros(0, np.int64), np.arange(len(jobs)))
 
 
-def cut_window(jobs: Jobs, schedule: Schedule, begin_s: float, count: int) -> BoundWindow:
+def cut_window(jobs: Jobs, schedule: Schedule, begin_s: float, count: int, factor: Floats) -> BoundWindow:
     """Return the window of ``count`` jobs, in order of submission, that had not started at an instant of a run.
+
+    ``factor`` (n,): run time of each job at its option, relative to that at reference speed.
 
     Raises: InputError where there are fewer.
     """
@@ -62,13 +64,14 @@ def cut_window(jobs: Jobs, schedule: Schedule, begin_s: float, count: int) -> Bo
             f"{len(later)} jobs start after {begin_s:.0f} s", where="--window", hint=f"at most {len(later)} there"
         )
     busy = np.flatnonzero(runs)
-    left_s = schedule.end_s[busy] - begin_s
+    left_s = (schedule.end_s[busy] - begin_s) / factor[busy]
+    before_s = BEFORE_S / factor[busy]
     # A job that was killed at its walltime has as much left of both.
-    limit_s = np.maximum(left_s, schedule.start_s[busy] + jobs.walltime_s[busy] - begin_s)
+    limit_s = np.maximum(left_s, jobs.walltime_s[busy] - (begin_s - schedule.start_s[busy]) / factor[busy])
     rows = np.concatenate((busy, np.sort(later)))
     both, k = jobs.take(rows), len(busy)
     submit, work, limit = np.maximum(both.submit_s, begin_s), both.runtime_s.copy(), both.walltime_s.copy()
-    submit[:k], work[:k], limit[:k] = begin_s - BEFORE_S, left_s + BEFORE_S, limit_s + BEFORE_S
+    submit[:k], work[:k], limit[:k] = begin_s - BEFORE_S, left_s + before_s, limit_s + before_s
     window = replace(both, submit_s=submit, runtime_s=work, walltime_s=limit)
     past = Past.before(jobs, schedule.end_s, begin_s)
     return BoundWindow(begin_s, window, k, schedule.option[busy].astype(np.int64), rows, past)

@@ -39,6 +39,7 @@ class BoundVerb(Printed, SimulateOptions):
     )  # fmt: skip
     steps: int = option(7_000, "Most steps of the ascent of prices.", kind=int, least=0, most=10**6)
     highest_clock: bool = option(False, "Jobs run at the highest clock only.", kind=bool)
+    front: bool = option(False, "Add the front of turnaround and energy, at 10 rates.", kind=bool)
     verify: Path | None = option(None, "Prove the numbers of a file of certificates again.", kind=Path)
     out: Path | None = out_field("File of certificates (JSON).")
 
@@ -48,7 +49,7 @@ class BoundVerb(Printed, SimulateOptions):
 
         long = self.window is None or self.window > 200
         tries = self.tries if self.tries is not None else MANY_TRIES if long else FEW_TRIES
-        return Search(tries, self.steps, clocks=not self.highest_clock)
+        return Search(tries, self.steps, clocks=not self.highest_clock, front=10 if self.front else 0)
 
     def inputs(self) -> RunInputs:
         """Return the inputs of the run, or of the workload under the policy."""
