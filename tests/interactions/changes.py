@@ -156,6 +156,15 @@ def moving_cap(draft: Draft) -> None:
     draft.cap = [(-np.inf, high), (30.0, 0.42), (75.0, high), (120.0, 0.36), (180.0, 0.9)]
 
 
+WINDOW = {"part": "frequency-window", "lowest_hz": 0.0}
+
+
+def capped_windows(draft: Draft) -> None:
+    """Any frequency; half of the users want to stay out of capped windows, and for a while there is no cap."""
+    draft.row["frequency"] = [WINDOW, "capped-windows"]
+    draft.columns.setdefault("extra", {})["capped_windows"] = draft.rng.integers(0, 2, draft.n).astype(float)
+
+
 def by_price(draft: Draft) -> None:
     """Delays to where energy is cheaper, within some minutes."""
     prices = np.array([80.0, 20.0, 30.0, 90.0])
@@ -293,7 +302,7 @@ def all_consent(draft: Draft) -> None:
 
 
 def site_priorities(draft: Draft) -> None:
-    draft.columns["extra"] = {"site_priority": draft.rng.integers(0, 4, draft.n).astype(float)}
+    draft.columns.setdefault("extra", {})["site_priority"] = draft.rng.integers(0, 4, draft.n).astype(float)
 
 
 def sensor(made: PowerSensor) -> Change:

@@ -126,6 +126,8 @@ FREQUENCIES = [
     part("frequency", "least-energy", "least-energy", count.lower_options, SLOWED),
     part("frequency", "consent", ["least-distance-or-lower", "consent"], count.lower_options, SLOWED,
          wants=to.uses_consent),
+    part("frequency", "capped-windows", None, count.differs, DIFFERS, on=to.capped_windows,
+         off=to.choose(frequency=to.WINDOW), wants=to.moving_cap),
     part("frequency", "target-at-start", "target-at-start", count.lower_options, SLOWED, wants=to.uses_consent),
     part("frequency", "target-at-submission", "target-at-submission", count.lower_options, SLOWED,
          wants=to.uses_consent),

@@ -44,6 +44,7 @@ from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.actions import Action
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.frequency.highest import Highest
+from wattqueue.policy.consent_windows import KEPT_NEAREST
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.round import NO_AGENT
@@ -441,6 +442,35 @@ def test_a_frequency_part_is_handed_the_jobs_and_the_signals_alike(tmp_path: Pat
     for _ in range(3):
         controller.round()
     assert live.seen == [([120.0], [850.0, 900.0]), ([120.0], [870.0])]
+
+
+class EmptyFor(Window):
+    """A frequency part that has no option of jobs with some walltime."""
+
+    def __init__(self, walltime_s: float) -> None:
+        super().__init__()
+        self.walltime_s = walltime_s
+
+    def without_options(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> Any:
+        return jobs.walltime_s[entries.job] == self.walltime_s
+
+
+@pytest.mark.parametrize(
+    ("limits_s", "text"), [((120.0, 240.0), f"1 waiting {KEPT_NEAREST}"), ((120.0,), "no job has")]
+)
+def test_jobs_without_an_option_are_counted_and_start(tmp_path: Path, limits_s: tuple[float, ...], text: str) -> None:
+    """Where it is all jobs, too: a controller goes on, and says what is wrong."""
+    policy = replace(load_policy("easy"), frequency=EmptyFor(120.0))
+    slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, TOTAL_W)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1600.0), policy=policy)
+    jobs = [slurm.submit(1, 100.0, watts=NET_W, limit_s=limit_s, partition="p1") for limit_s in limits_s]
+    for _ in range(4):
+        controller.round()
+        slurm.step()
+    assert {job.state for job in jobs} == {"RUNNING"}
+    assert any(text in trouble for trouble in controller.troubles)
 
 
 def test_the_policies_differ_on_this_workload() -> None:

@@ -59,7 +59,7 @@ def bare(policy: Policy) -> Situation:
 
 def full(policy: Policy) -> Situation:
     consent = Consent.build(2, allowed=[1.0, 0.0])
-    table = jobs(consent=consent, extra={SITE_PRIORITY: np.zeros(2)})
+    table = jobs(consent=consent, extra={SITE_PRIORITY: np.zeros(2), "capped_windows": np.zeros(2)})
     targets = LoadTargets.of(LoadTarget(0.0, 5.0, 300.0, ramp_w_per_s=1.0))
     window = Window(np.zeros(2, np.int32), np.ones(2, np.int32))
     return Situation(policy, FULL, KnownJobs.of(table), Signals(Cap.constant(500.0), targets), window)

@@ -10,9 +10,13 @@ import pytest
 from tests.sim.test_consent_rule import MACHINE, SQUARE, WINDOW, jobs_of, run
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTarget
+from wattqueue.model.signals import Cap, Signals
+from wattqueue.parts.contracts import Entries
+from wattqueue.policy.consent_windows import KEPT_NEAREST
 from wattqueue.policy.policy import load_policy
-from wattqueue.sim.engine import NO_OPTION, simulate
+from wattqueue.sim.engine import simulate
 
 PASSES = ["none", "first-fit", "easy", "easy-sjbf", "conservative", "easy-ahead"]
 TARGET = LoadTarget(0.0, 300.0, 160.0)
@@ -105,11 +109,59 @@ def windows(*bounds: tuple[float, float]) -> Jobs:
 def test_jobs_without_an_option_keep_the_nearest_and_are_counted() -> None:
     jobs = windows((1.6e9, 1.9e9), (1.0e9, 2.0e9), (np.nan, np.nan))
     done = simulate(jobs, MACHINE, load_policy("easy", frequency="frequency-window"))
-    assert (done.schedule.option.tolist(), done.notes[NO_OPTION]) == ([1, 0, 0], 1)
+    assert (done.schedule.option.tolist(), done.notes[KEPT_NEAREST]) == ([1, 0, 0], 1)
     # The third job has no window: it stays at the highest frequency, which the next part does not offer.
     both = [WINDOW, {"part": "frequency-window", "lowest_hz": 1.0e9, "highest_hz": 1.5e9}]
     done = simulate(windows((2.0e9, 2.0e9), (np.nan, np.nan)), MACHINE, load_policy("easy", frequency=both))
-    assert (done.schedule.option.tolist(), NO_OPTION in done.notes) == ([0, 1], False), "a user's window is no policy's"
+    assert (done.schedule.option.tolist(), KEPT_NEAREST in done.notes) == ([0, 1], False), (
+        "a user's window is no policy's"
+    )
+
+
+LATE_CAP = Cap(np.array([-np.inf, 150.0]), np.array([np.inf, 200.0]))
+"""No cap for 150 s, then 120 W for jobs."""
+OUT = [WINDOW, "capped-windows"]
+
+
+def wishing(*rows: tuple[float, float], capped: float) -> Jobs:
+    """Jobs on one node of (submit, run time), whose users may want no capped window (0)."""
+    submit, run_s = (list(column) for column in zip(*rows, strict=True))
+    column = {"capped_windows": np.full(len(rows), capped)}
+    return Jobs.build(submit, [1] * len(rows), run_s, extra=column)
+
+
+@pytest.mark.parametrize(("capped", "last"), [(0.0, 1), (1.0, 2), (np.nan, 2)])
+def test_who_wants_no_capped_window_runs_at_frequencies_that_end_before_it(capped: float, last: int) -> None:
+    """100 s take 133 s and 200 s at the lower clocks: only the first ends before the cap at 150 s."""
+    policy = load_policy(
+        "easy", frequency=[{"part": "frequency-window", "highest_hz": 1.5e9, "lowest_hz": 0.0}, OUT[1]]
+    )
+    one = policy.frequency.window
+    jobs = KnownJobs.of(wishing((0.0, 100.0), capped=capped))
+    entries = Entries(np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1))
+    prediction = policy.estimator.predict(jobs, MACHINE)
+    found = one(jobs, entries, prediction, MACHINE, Signals(LATE_CAP))
+    assert [side.tolist() for side in found] == [[1], [last]]
+
+
+def test_who_cannot_stay_out_keeps_the_nearest_frequency_and_is_counted() -> None:
+    policy = load_policy(
+        "easy", frequency=[{"part": "frequency-window", "highest_hz": 1.5e9, "lowest_hz": 0.0}, OUT[1]]
+    )
+    done = run(wishing((0.0, 100.0), (0.0, 120.0), capped=0.0), policy, cap_w=LATE_CAP)
+    assert (done.schedule.option.tolist(), done.notes[KEPT_NEAREST]) == ([1, 1], 1), "160 s end in the capped window"
+
+
+def test_a_cap_in_which_nobody_wants_to_run_is_refused() -> None:
+    with pytest.raises(PolicyError, match="no job has an option"):
+        run(wishing((0.0, 100.0), capped=0.0), load_policy("easy", frequency=OUT), cap_w=400.0)
+    done = run(wishing((0.0, 100.0), capped=0.0), load_policy("easy", frequency=OUT))
+    assert KEPT_NEAREST not in done.notes
+
+
+def test_a_wish_that_nobody_has_is_named() -> None:
+    done = run(jobs_of((0, 1, 10.0)), load_policy("easy", frequency=OUT), cap_w=400.0)
+    assert any("no job wants to stay out of capped windows" in text for text in done.without_effect)
 
 
 def test_a_file_that_leaves_no_job_an_option_is_refused() -> None:

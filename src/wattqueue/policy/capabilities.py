@@ -258,7 +258,8 @@ def refuse_combinations(policy: Policy, needs: Capabilities) -> None:
         raise PolicyError(
             "a ledger whose margin follows from what runs needs a pass that checks starts one by one",
             where=policy.name,
-            hint='use backfill = "easy", "first-fit" or "none"',
+            hint='use backfill = "easy", "first-fit" or "none"; a plan takes a margin for each job: '
+            'estimator = ["history-mean", { part = "margin", factor = 1.05 }]',
         )
     if needs.custom_pass is not None and needs.rerank is not None:
         raise PolicyError(

@@ -19,6 +19,8 @@ from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Floats, Frequency, Ints, Prediction
 from wattqueue.policy.interfaces import method_of
 
+KEPT_NEAREST = "jobs that kept the nearest frequency, because their window or the policy's parts left none"
+"""Note of a run, and of a round: for how many that is so."""
 SLACK = 1e-9
 """Relative slack of comparisons of run times: rounding."""
 
@@ -81,7 +83,8 @@ def jobs_without_options(
         raise PolicyError(
             "frequency: no job has an option that all of its parts and its window allow",
             where=machine.name,
-            hint="compare the row, and the columns frequency_min_hz and frequency_max_hz, with the machine's clocks",
+            hint="compare the row, and the columns frequency_min_hz, frequency_max_hz and capped_windows, with the "
+            "machine's clocks and the cap",
         )
     return len(np.unique(entries.job[empty]))
 

@@ -80,6 +80,10 @@ def _nothing_announced(now: Situation) -> bool:
     return len(now.signals.cap.time_s) == 1 and "capped_windows" not in now.jobs.extra
 
 
+def _no_wish(now: Situation) -> bool:
+    return now.jobs is not None and not (np.asarray(now.jobs.extra.get("capped_windows", 1.0), np.float64) == 0).any()
+
+
 def _no_consent(now: Situation) -> bool:
     return now.jobs is not None and (now.jobs.consent is None or not now.jobs.consent.given.any())
 
@@ -117,6 +121,9 @@ NEEDS: Mapping[str, Need] = {
     "ramps": Need(_no_ramps, "no load target states a ramp", "state ramp_w_per_s in the file of targets"),
     "announcements": Need(
         _nothing_announced, "no limit is announced for later", "name a file: --cap cap.csv, --targets"
+    ),
+    "capped-windows": Need(
+        _no_wish, "no job wants to stay out of capped windows", "state the column capped_windows, 0 for such a job"
     ),
     "consent": Need(_no_consent, "no job consents", "name a file: --consent, or state the columns of consent"),
     "prices": Need(

@@ -49,7 +49,7 @@ from wattqueue.policy.announced import announced_at, with_announced
 from wattqueue.policy.build import build_view, check_entries, check_prediction, with_delays
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
-from wattqueue.policy.consent_windows import consented_windows, jobs_without_options
+from wattqueue.policy.consent_windows import KEPT_NEAREST, consented_windows, jobs_without_options
 from wattqueue.policy.effects import Situation, without_effect
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
@@ -72,7 +72,6 @@ _EVENTS_A_STEP = 400_000
 
 NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximum counted)"
 """Key of the note of a run that counts them, as it is printed."""
-NO_OPTION = "jobs that kept the nearest frequency, because their window or the policy's parts left none"
 """Key of the note that counts them."""
 BASE_COUNTED = "jobs whose application has no unit factors (the base's prediction counted on every unit)"
 """The same where factors correct another estimator (rule 12)."""
@@ -413,7 +412,7 @@ class Simulation:
         schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
         unprofiled = BASE_COUNTED if self.session.estimation.keeps_base else NO_FACTORS
         counts = {unprofiled: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
-        counts[NO_OPTION] = self.without_options
+        counts[KEPT_NEAREST] = self.without_options
         counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
         if self.parts.step.now.refused:
             self.session.refused[NO_POWER] += int(self.parts.step.now.refused)

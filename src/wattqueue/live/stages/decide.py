@@ -7,9 +7,11 @@ of the former are kept while neither the queue nor what they depend on changes.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from wattqueue.errors import PolicyError
 from wattqueue.live.decision import RoundFacts
 from wattqueue.live.job_tables import (
     PendingJobs,
@@ -27,7 +29,7 @@ from wattqueue.live.table import Slots, Stage
 from wattqueue.model.signals import NO_SIGNALS
 from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Entries
-from wattqueue.policy.consent_windows import consented_windows
+from wattqueue.policy.consent_windows import KEPT_NEAREST, consented_windows, jobs_without_options
 from wattqueue.policy.decide import PolicySnapshot
 
 
@@ -127,6 +129,21 @@ def _deciding(now: RoundState) -> PendingJobs:
     return left
 
 
+def _report_without_options(now: RoundState, told: tuple[Any, ...]) -> None:
+    """Report for how many waiting jobs the frequency part left no option, where a simulation counts them.
+
+    All of them, for which a simulation is refused, keep the nearest as well: a controller goes on.
+    """
+    planner = now.planner
+    try:
+        count = jobs_without_options(planner.policy.frequency, *told)
+    except PolicyError as error:
+        planner.session.estimation.report(f"{error}; the jobs keep the nearest frequency")
+        return
+    if count:
+        planner.session.estimation.report(f"{count} waiting {KEPT_NEAREST}")
+
+
 def _pending(now: RoundState, slots: Slots, *, telemetry_ok: bool) -> PendingJobs:
     """Return waiting jobs as arrays, those of the last round while neither queue nor priorities changed."""
     planner, jobs, priority = now.planner, now.jobs, now.snapshot.site.priority
@@ -148,6 +165,7 @@ def _pending(now: RoundState, slots: Slots, *, telemetry_ok: bool) -> PendingJob
         entries = Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
     told = table, entries, prediction, machine, planner.announced.whole(planner.left)
     window = consented_windows(policy.frequency, *told)
+    _report_without_options(now, told)
     row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
     entries, window = offered(entries, window, prediction)
     planned_s = predictor.planned_s(keys, table.walltime_s)

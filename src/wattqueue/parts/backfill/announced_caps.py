@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from wattqueue.errors import InputError, PolicyError
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Floats, Start
 
 if TYPE_CHECKING:
@@ -51,14 +52,14 @@ class AnnouncedCaps:
         if not queue:
             return []
         ahead = _Ahead.of(view)
-        willing = _willing(view)
+        capped = willing(view.jobs)
         free, starts, begun = view.free.copy(), [], set()
         for entry in queue:
             job, p = view.entry_job(entry), view.entry_partition(entry)
             if job in begun:
                 continue
             size = int(view.jobs.nodes[job])
-            option = ahead.highest(view, entry, capped=bool(willing[job])) if size <= free[p] else -1
+            option = ahead.highest(view, entry, capped=bool(capped[job])) if size <= free[p] else -1
             if option >= 0:
                 ahead.take(view, job, option)
                 free[p] -= size
@@ -107,11 +108,11 @@ class _Ahead:
         self.free_w[self.time_s < view.now_s + view.planned_s(job, option)] -= net_w
 
 
-def _willing(view: View) -> Floats:
+def willing(jobs: KnownJobs) -> Floats:
     """Return which jobs may run under a cap. Shape (n,). Raises: InputError for what is neither 0 nor 1."""
-    stated = view.jobs.extra.get(COLUMN)
+    stated = jobs.extra.get(COLUMN)
     if stated is None:
-        return np.ones(len(view.jobs))
+        return np.ones(len(jobs))
     column = np.asarray(stated, np.float64)
     column = np.where(np.isnan(column), 1.0, column)
     bad = (column != 0) & (column != 1)
