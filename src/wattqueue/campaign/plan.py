@@ -31,7 +31,7 @@ from wattqueue.policy.for_machine import SiteFacts, expansion, row_on
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.row_files import files_in, with_absolute_paths
-from wattqueue.policy.rows import FOR_MACHINE, composed, part_names, with_files
+from wattqueue.policy.rows import FOR_MACHINE, composed, map_texts, part_names, with_files
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
@@ -301,7 +301,9 @@ def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
     """
     path = composed(with_files(policy, lambda name: in_folder(name, folder)))
     label = with_files(path, lambda name: name.removeprefix(f"{folder}/"))
-    named = policy_row(Task("", policy=path, estimator=in_folder(estimator, folder) if estimator else None))
+    named = policy_row(Task("", policy=path, estimator=estimator))
+    if estimator:
+        named["estimator"] = map_texts(named["estimator"], lambda name: in_folder(name, folder))
     row = with_absolute_paths(named)
     oracle = oracles_of(policy_from_row(path, row))
     shown = part_names(estimator or named["estimator"])

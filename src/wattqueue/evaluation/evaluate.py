@@ -10,7 +10,6 @@ and never called the best.
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.policy.corrected import Corrected, base_of
 from wattqueue.policy.interfaces import CORRECTIONS
 from wattqueue.policy.interfaces import stated as declared
+from wattqueue.policy.part_text import split_part
 from wattqueue.policy.registry import part_class
 from wattqueue.policy.row_files import read_option
 
@@ -68,14 +68,9 @@ def maker(spec: str, target: str = "mean", **more: Any) -> Callable[[], Estimato
 
 def _maker(spec: str, kind: str, more: Mapping[str, Any]) -> Callable[[], Any]:
     """Return a function that makes new parts of one kind, with the options of a text, else those of ``more``."""
-    words = spec.split(":")
-    name = ":".join(w for w in words if "=" not in w)
+    name, stated = split_part(spec)
     found = part_class(kind, name)
     known = _options_of(found)
-    given = [_option(w, spec) for w in words if "=" in w]
-    stated = dict(given)
-    if len(stated) < len(given):
-        raise PolicyError("an option occurs twice", where=spec, hint="write each option once")
     unknown = sorted(set(stated) - known)
     if unknown:
         raise PolicyError(f"no option {unknown[0]!r}", where=spec, hint=f"it has {', '.join(sorted(known)) or 'none'}")
@@ -106,19 +101,6 @@ def _options_of(found: type[Any]) -> set[str]:
         if not any(p.kind == p.VAR_KEYWORD for p in parameters):
             break
     return known
-
-
-def _option(word: str, spec: str) -> tuple[str, Any]:
-    """Return the name and value of ``option=value``. Raises: PolicyError."""
-    key, _, text = word.partition("=")
-    if not key.isidentifier():
-        raise PolicyError(f"{word!r} is not an option", where=spec, hint="write NAME:option=value")
-    if text in ("inf", "nan"):  # no literals of Python
-        return key, float(text)
-    try:
-        return key, ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return key, text
 
 
 def evaluate(

@@ -76,7 +76,7 @@ class SimulateOptions(JobOptions):
         "easy", "A row's name, my.toml:row, or my.py:MyPart.", also="what ``load_policy`` returns"
     )
     estimator: str | Estimator | None = option(
-        None, "Replaces the policy's own: maximum, oracle-mean, ...", also="an object"
+        None, "Replaces the policy's own: maximum, history-mean+margin:factor=1.05, ...", also="an object"
     )
     settings: Sequence[str] = option((), SETTINGS, flags=("--set",), metavar="AXIS=PART", many=True)
     cap: str | Cap | None = option(None, f"{CAP} [the machine's]", also="a ``Cap``")

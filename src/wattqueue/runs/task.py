@@ -22,6 +22,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.for_machine import SiteFacts, row_on
+from wattqueue.policy.part_text import estimator_value
 from wattqueue.policy.row_files import files_in
 from wattqueue.policy.rows import find_row, split_name
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
@@ -42,7 +43,7 @@ class Task:
     policy: str = "easy"
     """Name of a published row, ``my.toml:row``, or ``my.py:MyPart``."""
     estimator: str | None = None
-    """Replaces the policy's estimator."""
+    """Replaces the policy's estimator: a name, with options and corrections as in ``policy.part_text``."""
     cap: str | None = None
     """Watts, a share of the machine's maximum, or a file of steps; None for the machine's own cap, or none."""
     targets: str | None = None
@@ -81,7 +82,7 @@ def policy_row(task: Task, machine: Machine | None = None) -> dict[str, Any]:
     """
     row = find_row(task.policy)
     if task.estimator is not None:
-        row["estimator"] = task.estimator
+        row["estimator"] = estimator_value(task.estimator)
     return row if machine is None else row_on(row, SiteFacts.simulated(machine))
 
 

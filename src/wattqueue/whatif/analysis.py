@@ -197,7 +197,7 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
     whole = np.array([found.open for found in gates])
     found = knee(np.array([c.cap_w for c in setup.caps])[whole], wait[whole])
     bent = None if found is None else int(np.flatnonzero(whole)[found])
-    own = part_names(policy.row["estimator"])
+    own = name[1] or part_names(policy.row["estimator"])
     oracle = oracles_of(policy)
     label = marked(name[0] if name[1] is None else f"{name[0]}, {name[1]}", oracle)
     bills = tuple(_bill(setup, r.power) for r in ran)

@@ -25,7 +25,7 @@ class WhatifOptions(JobOptions):
     _: KW_ONLY
     cap: str = option("60%..100%", "60%..100%, 60%..100%:10%, 300kW..500kW:50kW, or a list.")
     policy: str = option("easy", "Policies, or my.toml:row; separate several by commas.")
-    estimator: str | None = option(None, "Estimators instead of the policies' own, separated by commas.")
+    estimator: str | None = option(None, "Estimators instead of the policies' own (a+margin:factor=1.05), by commas.")
     settings: Sequence[str] = option(
         (), "Changes a choice of each policy.", flags=("--set",), metavar="AXIS=PART", many=True
     )
