@@ -122,6 +122,21 @@ def test_a_run_prints_them_once_and_its_folder_keeps_them(tmp_path: Path) -> Non
     assert [text.split(" has ")[0] for text in kept] == ["frequency frequency-window", "controls idle-off"]
 
 
+def test_campaigns_and_whatif_say_so_as_well(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("submit_s,nodes,runtime_s,mean_power_w\n0,1,10,90\n0,1,20,95\n")
+    said = "no partition has two frequencies"
+    machine = ("--nodes", 2, "--node-watts", "20:100")
+    done = wattqueue("whatif", "jobs.csv", *machine, "--policy", "pas", "--cap", "150W", "-o", "found", cwd=tmp_path)
+    assert (done.stdout + done.stderr).count(f"frequency frequency-window has no effect: {said}") == 1
+    grid = 'workloads = ["jobs.csv"]\nnodes = 2\nnode_watts = "20:100"\npolicies = ["easy", "pas"]\n'
+    (tmp_path / "c.toml").write_text(grid + 'caps = ["none", "150W"]\n')
+    done = wattqueue("campaign", "c.toml", "--workers", 1, cwd=tmp_path)
+    text = " ".join((done.stdout + done.stderr).split())
+    assert text.count(f"pas, maximum: frequency frequency-window has no effect: {said}") == 1
+    assert text.count("controls idle-off has no effect: there is neither a cap nor a load target") == 1
+    assert text.count("in 1 of 2 runs") == 1
+
+
 def test_the_table_of_the_documents_is_that_of_the_code() -> None:
     rows = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.count(" | ") == 4]
     found = {row[0].strip("`"): (row[1], row[2], row[3] == "refused") for row in rows if row[0].startswith("`")}

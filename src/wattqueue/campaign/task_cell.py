@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wattqueue.campaign.cell import Row, Value
+from wattqueue.campaign.cell import WITHOUT_EFFECT, Row, Value
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Before
 from wattqueue.errors import InputError
@@ -84,6 +84,8 @@ class TaskCell:
         outcome = perform(inputs)
         work = WorkDone.of(outcome.run.jobs, outcome.run.schedule)
         row = {**self.names, **outcome.metrics, "rows_unusable": self.rows_unusable, **work.row()}
+        if outcome.run.without_effect:
+            row[WITHOUT_EFFECT] = "\n".join(outcome.run.without_effect)
         if self.physics is None:
             return row
         used = {**outcome.run.sources, **same_figures(self.physics, self.row)}

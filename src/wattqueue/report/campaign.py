@@ -7,6 +7,7 @@ in it: curves need at least two caps on one machine, boxes at least three runs p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.campaign.cell import WITHOUT_EFFECT
 from wattqueue.model.comparability import WorkDone, alike, gate_of_groups
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked
@@ -352,8 +354,22 @@ def table(groups: Sequence[CampaignGroup]) -> Table:
     ]
     kinds = [""] * len(several) + ["n"] * (len(heads) - len(several))
     said = ["Means over workloads and seeds. results.parquet has every run with all metrics."]
-    note = " ".join(said + [metric_table.MAY_FALL] * mean_falls(groups))
+    note = " ".join([*said, *[metric_table.MAY_FALL] * mean_falls(groups), *without_effect(groups)])
     return Table(heads, rows, "All configurations", note, key="table", kinds=kinds)
+
+
+def without_effect(groups: Sequence[CampaignGroup]) -> list[str]:
+    """Return a sentence for each policy and each of its parts that could not act, with the number of its runs."""
+    runs: Counter[str] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
+    for row in (row for group in groups for row in group.rows):
+        policy = f"{row.get('policy', '')}, {row['estimator']}" if row.get("estimator") else str(row.get("policy", ""))
+        runs[policy] += 1
+        found.update((policy, said) for said in str(row.get(WITHOUT_EFFECT) or "").splitlines())
+    return [
+        f"{policy}: {said}" + ("." if count == runs[policy] else f", in {count:,} of {runs[policy]:,} runs.")
+        for (policy, said), count in found.items()
+    ]
 
 
 def summary(groups: Sequence[CampaignGroup], title: str) -> Document:
@@ -369,7 +385,8 @@ def summary(groups: Sequence[CampaignGroup], title: str) -> Document:
     heads = [*(AXES[k] for k in several), "runs", *names]
     kinds = [*[""] * len(several), *["n"] * (len(heads) - len(several))]
     falls = [metric_table.MAY_FALL] * mean_falls(groups)
-    return Document(title=title, blocks=[Table(heads, rows, title, kinds=kinds), *falls])
+    said = [f"Note: {each}" for each in without_effect(groups)]
+    return Document(title=title, blocks=[Table(heads, rows, title, kinds=kinds), *falls, *said])
 
 
 def _figure(group: CampaignGroup, metric: str, scale: float) -> str:

@@ -93,6 +93,12 @@ class Curve:
     risk: float
 
     @property
+    def without_effect(self) -> list[str]:
+        """Return a sentence for each part of the policy that could act under none of the caps."""
+        first, *others = (ran.without_effect for ran in self.ran)
+        return [said for said in first if all(said in other for other in others)]
+
+    @property
     def best(self) -> SafeCaps:
         """Return the verdict that names a cap where any does: that under the assumption, else that of the data."""
         return self.verdict if self.assumed is None else self.assumed

@@ -202,5 +202,6 @@ def _configuration(answer: CapAnalysis, curve: Curve) -> Row:
             cap.text: [{"begin": answer.setup.words(h.begin_s), **asdict(h)} for h in answer.hours(curve, k)]
             for k, cap in enumerate(caps)
         },
+        "without_effect": curve.without_effect,
         "notes": {cap.text: ran.notes for cap, ran in zip(caps, curve.ran, strict=True) if ran.notes},
     }

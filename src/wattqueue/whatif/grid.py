@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.campaign.backends import Local
-from wattqueue.campaign.cell import Row
+from wattqueue.campaign.cell import WITHOUT_EFFECT, Row
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Arrays, Shared
 from wattqueue.errors import CampaignError
@@ -98,7 +98,8 @@ class CapCell:
         notes = {
             f"note {text}": count for text, count in {**ran.notes, **same_figures(about.physics, self.row)}.items()
         }
-        return {"columns": kept, **ran.metrics, **ran.work.row(), **notes}
+        said = "\n".join(ran.without_effect)
+        return {"columns": kept, WITHOUT_EFFECT: said, **ran.metrics, **ran.work.row(), **notes}
 
 
 def run_grid(
@@ -136,5 +137,7 @@ def _ran(row: dict[str, Any], shared: Shared) -> RunSummary:
     power = Digest(held["edge_s"], **{name: held[name] for name in SUMS})
     notes = {name.removeprefix("note "): int(v) for name, v in row.items() if name.startswith("note ") and v}
     work = WorkDone.of_row(row)
-    figures = {n: v for n, v in row.items() if n not in {"columns", *work.row()} and not n.startswith("note ")}
-    return RunSummary(figures, held["start_s"], held["end_s"], held["partition"], power, work, notes)
+    said = tuple(row[WITHOUT_EFFECT].splitlines())
+    other = {"columns", WITHOUT_EFFECT, *work.row()}
+    figures = {n: v for n, v in row.items() if n not in other and not n.startswith("note ")}
+    return RunSummary(figures, held["start_s"], held["end_s"], held["partition"], power, work, notes, said)

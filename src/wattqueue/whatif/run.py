@@ -116,6 +116,7 @@ class RunSummary:
         power: Integrals of the power over bins.
         work: Which jobs never ran and why, and what decides whether the run may be compared with another.
         notes: Remarks of the simulator, with the number of times that each applies.
+        without_effect: A sentence for each part of the policy that could not act.
     """
 
     metrics: Metrics
@@ -125,6 +126,7 @@ class RunSummary:
     power: Digest
     work: WorkDone
     notes: dict[str, int]
+    without_effect: tuple[str, ...] = ()
 
 
 def run_cap(
@@ -160,7 +162,8 @@ def run_cap(
     option = run.schedule.option
     partition = np.where(option < 0, -1, machine.option_partition[option]).astype(np.int16)
     work = WorkDone.of(run.jobs, run.schedule)
-    return RunSummary(figures, run.schedule.start_s, run.schedule.end_s, partition, found, work, dict(run.notes))
+    start_s, end_s = run.schedule.start_s, run.schedule.end_s
+    return RunSummary(figures, start_s, end_s, partition, found, work, dict(run.notes), run.without_effect)
 
 
 def _windows(run: Run) -> Iterable[PowerSeries]:

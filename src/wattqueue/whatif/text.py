@@ -420,3 +420,4 @@ def remarks(answer: CapAnalysis) -> Iterator[str]:
     for curve in answer.curves:
         found = {text: count for ran in curve.ran for text, count in ran.notes.items()}
         yield from (f"{curve.label}: {text}: {count:,} times" for text, count in found.items())
+        yield from (f"{curve.label}: {said}." for said in curve.without_effect)
