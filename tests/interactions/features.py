@@ -257,6 +257,8 @@ NEVER = {
          "jobs that write checkpoints are requeued for a target, not suspended"),
         (("control lower-measured", "backfill announced-caps"),
          "a pass that looks ahead to a lower cap starts nothing that is above it then"),
+        (("frequency capped-windows", "backfill announced-caps"),
+         "the pass holds those jobs back that would run at other frequencies, as long as a cap is in force"),
         (("backfill none", "queue depth"), "a pass that ends at the first entry that does not fit looks at few anyway"),
         (("backfill pass in Python", "queue depth"), "a pass in Python tries the entries that it likes"),
     )

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from tests.interactions.counters import both
-from tests.interactions.watch import Instant, Trace, net_uw
+from tests.interactions.watch import Instant, Ints, Trace, net_uw
 from tests.interactions.worlds import Draft
 from tests.policy.test_decide import BySnapshot
 from tests.sim.invariants import check_invariants
@@ -155,10 +155,16 @@ def promises_licences(draft: Draft) -> bool:
     return counts and draft.row.get("estimator", "maximum") in true and draft.phases_s is None
 
 
-def margin_uw(trace: Trace, now: Instant) -> float:
+def margin_with(trace: Trace, now: Instant, job: int, more_uw: int) -> float:
+    """By how much the margin would be greater if a running job counted so much more."""
+    net = now.net + np.where(now.running == job, more_uw, 0)
+    return margin_uw(trace, now, net) - margin_uw(trace, now)
+
+
+def margin_uw(trace: Trace, now: Instant, net_uw: Ints | None = None) -> float:
     """The margin of a ledger whose margin follows from what runs, by its definition (rule 15)."""
     share, own, common = now.scalars.chance_share, now.scalars.chance_own, now.scalars.chance_common
-    net = now.net / codes.MICRO
+    net = (now.net if net_uw is None else net_uw) / codes.MICRO
     total = float(net.sum())
     expected = share * (total + float(np.sqrt(own * (net**2).sum() + common * total**2)))
     return (expected - total) * codes.MICRO
@@ -237,7 +243,8 @@ def consent(draft: Draft, trace: Trace) -> Iterator[str]:
             higher = net_uw(trace.simulation, rows, np.array([option - 1])) - net_uw(
                 trace.simulation, rows, np.array([option])
             )
-            if int(higher[0]) <= int(now.scalars.available_uw) + alone:
+            grown = margin_with(trace, now, job, int(higher[0])) if now.scalars.by_chance else 0.0
+            if int(higher[0]) + grown <= int(now.scalars.available_uw) + alone:
                 yield f"{at} job {job} starts at option {option} without consent, and fits the cap at {option - 1}"
 
 
