@@ -37,7 +37,15 @@ def test_time_above_the_cap_is_that_of_the_phases_everywhere() -> None:
     assert "by 50 W at most" in tiles(run)
     says = power.figure(run).says
     assert "for 40 s in all, by at most 50 W" in says
-    assert says.endswith("the curve shows means over at most 20 s.")
+    assert says.endswith("in the curve, of means over at most 20 s, it is 10 s."), "the last one, from 80 s on"
+
+    lower = Cap.constant(150.0)
+    figures = metrics(jobs, found.schedule, found.power, machine, lower)
+    figures |= kept._replace(cap_overshoot_w=150.0)._asdict()
+    low = RunData.of(jobs, found.schedule, found.power, machine, lower, metrics=figures, about=About())
+    says = power.figure(low).says
+    assert "The excess is that of the jobs' phases" not in says, "the job draws more than this cap on average"
+    assert says.endswith("in the curve, of means over at most 20 s, it is 70 s.")
 
     asked = run_cap(jobs, machine, load_policy("easy+estimator=oracle-mean"), 250.0)
     assert {name: asked.metrics[name] for name in kept._fields} == kept._asdict()

@@ -11,7 +11,7 @@ from wattqueue.errors import InputError
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
-from wattqueue.whatif.bill import parse_source, read_tariff, require_cover
+from wattqueue.whatif.bill import SignalSource, parse_source, read_tariff, require_cover
 from wattqueue.whatif.run import bin_edges, digest
 
 MACHINE = Machine("m", (Partition("batch", 10, idle_w=100.0, max_w=500.0),))
@@ -45,10 +45,15 @@ def test_dates_stand_on_the_traces_clock(tmp_path: Path) -> None:
     assert "--start" in str(caught.value)
 
 
-def test_units() -> None:
-    source = parse_source(Path("x.csv"), "gCO2/kWh", "--intensity-unit")
+def source_of(path: Path, *asked: str | None) -> SignalSource:
+    return read_tariff(parse_source(path, *asked), 0.0, repair=False).source  # type: ignore[arg-type]
+
+
+def test_units(tmp_path: Path) -> None:
+    path = tariff_file(tmp_path, "0,10\n")
+    source = source_of(path, "gCO2/kWh", "--intensity-unit")
     assert (source.amount, source.per_j) == ("gCO2", 3.6e6)
-    assert parse_source(Path("x.csv"), " EUR / MWh ", "--price-unit").per_j == 3.6e9
+    assert source_of(path, " EUR / MWh ", "--price-unit").per_j == 3.6e9
     for unit in ("EUR", "EUR/J", "/MWh", "EUR/MWh/h", ""):
         with pytest.raises(InputError) as caught:
             parse_source(Path("x.csv"), unit, "--price-unit")
@@ -59,18 +64,18 @@ def test_the_unit_is_the_files(tmp_path: Path) -> None:
     """Dollars were printed as euros: the column of units was not read."""
     rows = "2023-01-01T00:00Z,50,USD/MWh\n2023-01-01T01:00Z,60,USD/MWh\n"
     path = tariff_file(tmp_path, rows, "Date,Price,Unit")
-    assert parse_source(path, None, "--price-unit").amount == "USD"
-    assert parse_source(path, "usd / MWh", "--price-unit").per_j == 3.6e9
+    assert source_of(path, None, "--price-unit").amount == "USD"
+    assert source_of(path, "usd / MWh", "--price-unit").per_j == 3.6e9
     with pytest.raises(InputError, match="is in USD/MWh") as caught:
-        parse_source(path, "EUR/MWh", "--price-unit")
+        source_of(path, "EUR/MWh", "--price-unit")
     assert caught.value.where == "--price-unit"
     plain = tariff_file(tmp_path, "0,10\n")
-    assert parse_source(plain, None, "--price-unit").unit == "EUR/MWh"
-    assert parse_source(plain, None, "--intensity-unit", "gCO2/kWh").unit == "gCO2/kWh"
+    assert source_of(plain, None, "--price-unit").unit == "EUR/MWh"
+    assert source_of(plain, None, "--intensity-unit", "gCO2/kWh").unit == "gCO2/kWh"
     for more, what in (("2023-01-01T02:00Z,60,EUR/MWh\n", "after 'USD/MWh'"), ("", "not an amount per energy")):
         text = rows + more if more else rows.replace("USD/MWh", "dollars")
         with pytest.raises(InputError, match=what) as caught:
-            parse_source(tariff_file(tmp_path, text, "Date,Price,Unit"), None, "--price-unit")
+            source_of(tariff_file(tmp_path, text, "Date,Price,Unit"), None, "--price-unit")
         assert str(path) in str(caught.value.where)
 
 

@@ -39,13 +39,15 @@ class SeriesRows(NamedTuple):
     """Rows as read. Shapes (k,).
 
     Fields: ``time_s`` seconds on the trace's clock; ``value`` in the unit of the file; ``line`` the line of each
-    row, for errors of the caller; ``repairs`` the rows whose offset was corrected.
+    row, for errors of the caller; ``repairs`` the rows whose offset was corrected; ``unit`` the unit that the file
+    states in a column ``unit``, in whatever case, None for no such column.
     """
 
     time_s: Floats
     value: Floats
     line: NDArray[np.int64]
     repairs: tuple[Repair, ...] = ()
+    unit: str | None = None
 
 
 def read_steps(
@@ -66,7 +68,7 @@ def read_steps(
     offset of a date whose local time fits between its neighbours and whose offset does not (formats/times.py),
     and reports it; without it, such a row is refused with the offset that would fit.
 
-    Raises: InputError naming file and line.
+    Raises: InputError naming file and line; also for two units in one file.
     """
     refuse_long_lines(path)
     # first_comments counts the comment lines above the header, which the CSV reader then skips.
@@ -74,7 +76,8 @@ def read_steps(
     line, names = next(rows, (1, []))
     names = [name.strip() for name in names]
     at = (_column(path, line, names, time_name, 0), _column(path, line, names, value_name, 1))
-    found = list(_values(path, rows, at, words or {}, epoch_s, len(names)))
+    units = dict[str, None]()
+    found = list(_values(path, _noting_unit(path, rows, names, units), at, words or {}, epoch_s, len(names)))
     if not found:
         raise InputError("no row", where=path, hint="write a time and a value in each line below the column names")
     lines, times, values, offsets = (np.array(column) for column in zip(*found, strict=True))
@@ -96,25 +99,25 @@ def read_steps(
     wrong = np.flatnonzero(~bound.holds(values) & ~np.isin(values, given))
     if len(wrong):
         bound.require(float(values[wrong[0]]), "value", where=f"{path}:{lines[wrong[0]]}")
-    return SeriesRows(times.astype(np.float64), values.astype(np.float64), lines.astype(np.int64), tuple(repairs))
+    columns = times.astype(np.float64), values.astype(np.float64), lines.astype(np.int64)
+    return SeriesRows(*columns, tuple(repairs), next(iter(units), None))
 
 
-def stated_unit(path: Path) -> str | None:
-    """Return the unit that a series states in a column ``unit``, in whatever case; None for no such column.
-
-    Raises: InputError naming file and line for two units in one file.
-    """
-    rows = records(path, first_comments(path))
-    names = [name.strip().lower() for name in next(rows, (1, []))[1]]
-    if "unit" not in names:
-        return None
-    at, found = names.index("unit"), ""
+def _noting_unit(
+    path: Path, rows: Iterator[tuple[int, list[str]]], names: list[str], found: dict[str, None]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows; the unit of a column ``unit`` is put into ``found``. Raises: InputError for two units in one file."""
+    lower = [name.lower() for name in names]
+    at = lower.index("unit") if "unit" in lower else len(names)
     for line, fields in rows:
         unit = fields[at].strip() if at < len(fields) else ""
-        if found and unit not in ("", found):
-            raise InputError(f"unit {shown(unit)} after {shown(found)}", where=f"{path}:{line}", hint="write one unit")
-        found = found or unit
-    return found or None
+        if unit:
+            first = next(iter(found), unit)
+            if unit != first:
+                what = f"unit {shown(unit)} after {shown(first)}"
+                raise InputError(what, where=f"{path}:{line}", hint="write one unit")
+            found[unit] = None
+        yield line, fields
 
 
 def write_steps(path: Path, time_s: Floats, value: Floats, value_name: str) -> None:

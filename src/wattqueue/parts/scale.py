@@ -51,6 +51,19 @@ class Scale:
         watts_by_option(power, self.idle_w, self.max_w, self.dynamic, scaled)
         return scaled
 
+    def at_reference(self, watts: Floats, option: NDArray[np.int64]) -> Floats:
+        """Return the watts at the reference frequency of figures at an option each: what ``apply`` takes. Shapes (C,).
+
+        NaN stays NaN, and a figure at the reference frequency what it is.
+        """
+        idle, dynamic = np.fmin(self.idle_w[option], watts), self.dynamic[option]
+        return np.where(dynamic == 1.0, watts, idle + (watts - idle) / dynamic)
+
+    def between(self, watts: float, known: int, wanted: int) -> float:
+        """Return the watts at one option of a figure at another one of its partition."""
+        idle = min(float(self.idle_w[known]), watts)
+        return idle + (watts - idle) * float(self.dynamic[wanted] / self.dynamic[known])
+
 
 def static_prediction(
     power_w: NDArray[np.float64], machine: Machine, row: NDArray[np.int32] | None = None

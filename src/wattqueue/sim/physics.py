@@ -11,7 +11,7 @@ partition without any cell from the reference partition.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,7 @@ from wattqueue.model.schedule import Schedule
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import Scale, partition_figures
-from wattqueue.parts.unit_tables import factors_on, greatest_factors, rows_of, to_mean_one
+from wattqueue.parts.unit_tables import factors_on, greatest_factors, relative_factors, rows_of
 from wattqueue.policy.by_unit import bounds_of_partitions
 from wattqueue.sim.limit_curves import limit_curves, no_curves
 from wattqueue.sim.reference import asked_partitions, option_at, reference_options, refuse_clock
@@ -175,38 +175,28 @@ def _units(
 
     A factor is relative to the mean over the units of its partition. Raises: InputError as ``on_machine``.
     """
-    found: list[Floats | None] = []
-    known = np.zeros(len(apps), np.bool_)
-    for table in (None, None) if units is None else (units.watts, units.times):
-        if table is None or units is None:
-            found.append(None)
-            continue
-        row = rows_of(table, apps)
-        factor = np.ones((len(apps), machine.units))
-        factor[row >= 0] = _on_units(table, machine, units.where)[row[row >= 0]]
-        to_mean_one(factor, machine)
-        found.append(factor)
-        known |= row >= 0
-    return found[0], found[1], known
+    tables = (None, None) if units is None else (units.watts, units.times)
+    where = "" if units is None else units.where
+    known = np.any([rows_of(table, apps) >= 0 for table in tables], axis=0)
+    watts, times = (None if table is None else _of_units(table, apps, machine, where) for table in tables)
+    return watts, times, known
 
 
-def _on_units(table: UnitTable, machine: Machine, where: str) -> Floats:
-    """Return the factors of a table on all units. Shape (applications of the table, U)."""
-    hint = f"measure each application on all {machine.units} units, or leave it out"
-    try:
-        factor = factors_on(table, machine)
-    except PolicyError as error:
-        raise InputError(error.what, where=where, hint=hint if "missing" in error.what else error.hint) from None
+def _of_units(table: UnitTable, apps: tuple[str, ...], machine: Machine, where: str) -> Floats:
+    """Return the factors of a table on all units, 1 for applications that it lacks. Shape (A, U).
+
+    Raises: InputError as ``on_machine``.
+    """
     if len(table.units) > machine.units:
         raise InputError(
             f"{len(table.units)} units, and {machine.name} has {machine.units}", where=where,
             hint="units are numbered over the whole machine from 0; leave out those of another one",
         )  # fmt: skip
-    lacking = np.argwhere(np.isnan(factor))
-    if len(lacking):
-        app, unit = lacking[0].tolist()
-        raise InputError(f"application {table.apps[app]} has no figure for unit {unit}", where=where, hint=hint)
-    return factor
+    try:
+        factor = relative_factors(table, table.factor, apps, machine)
+    except PolicyError as error:
+        raise InputError(error.what, where=where, hint=error.hint) from None
+    return np.nan_to_num(factor, nan=1.0)
 
 
 def _means(
@@ -303,9 +293,7 @@ def _by_exponents(watts: Floats, machine: Machine, reference: NDArray[np.int64])
     ``watts`` and run times are those at ``reference``, NaN for the stated maximum of a unit.
     """
     scale, factor = Scale.of(machine), machine.option_time_factor
-    idle, dynamic = np.fmin(scale.idle_w[reference], watts), scale.dynamic[reference]
-    at_highest = np.where(dynamic == 1.0, watts, idle + (watts - idle) / dynamic)
-    return scale.apply(at_highest), factor / factor[reference][:, np.newaxis]
+    return scale.apply(scale.at_reference(watts, reference)), factor / factor[reference][:, np.newaxis]
 
 
 def _of_jobs(labels: Labels, row: NDArray[np.int64], factor: Floats | None) -> Floats | None:
@@ -331,8 +319,9 @@ def _at_options(
             where=physics.where,
             hint="measure it there, or state the partition and clock on which its jobs ran",
         )
-    watts = _completed(table.watts[app], machine, home, _WattsAt(machine))
-    time_s = _completed(table.time_s[app], machine, home, _TimeAt(machine))
+    factor = machine.option_time_factor
+    watts = _completed(table.watts[app], machine, home, Scale.of(machine).between)
+    time_s = _completed(table.time_s[app], machine, home, lambda s, at, to: s * float(factor[to] / factor[at]))
     base = watts[reference]
     error = np.ones((2, len(watts)))
     if physics.error > 0.0:
@@ -352,29 +341,8 @@ def drawn_error(error: float, seed: int, app: str, partition: str) -> Floats:
     return found
 
 
-class _WattsAt:
-    """The machine's law of watts: from one option to another of its partition."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.idle_w, self.dynamic = partition_figures(machine)[0], machine.option_dynamic_factor
-
-    def __call__(self, watts: float, known: int, wanted: int) -> float:
-        idle = min(float(self.idle_w[known]), watts)
-        return idle + (watts - idle) * float(self.dynamic[wanted] / self.dynamic[known])
-
-
-class _TimeAt:
-    """The machine's law of run times."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.factor = machine.option_time_factor
-
-    def __call__(self, seconds: float, known: int, wanted: int) -> float:
-        return seconds * float(self.factor[wanted] / self.factor[known])
-
-
-def _completed(stated: Floats, machine: Machine, home: int, law: _WattsAt | _TimeAt) -> Floats:
-    """Return figures at every option; gaps by a law of the machine. Shape (O,).
+def _completed(stated: Floats, machine: Machine, home: int, law: Callable[[float, int, int], float]) -> Floats:
+    """Return figures at every option; gaps by a law of the machine: a figure, its option, the one wanted. Shape (O,).
 
     Within a partition from its highest stated clock; a partition without any has, at its highest clock, the figure of
     the partition ``home`` at its own (1 where that states nothing either).

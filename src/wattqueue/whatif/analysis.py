@@ -25,7 +25,6 @@ from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.oracles import marked, oracles_of
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import part_names
-from wattqueue.sim.physics import true_figures
 from wattqueue.whatif.delayed_users import DelayedUsers, Extra, Hour, cost_of_hours, delayed_users, worst_hours
 from wattqueue.whatif.prepare import Setup, asked_row, refuse_uncovered
 from wattqueue.whatif.run import Digest, RunSummary, hourly
@@ -193,7 +192,7 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
         replace(seen, looks=min(seen.looks, most), never=never, never_ran=int(e.never_ran.sum()))
         for seen, e in zip((evidence_of(r, setup.zero_s) for r in ran), extra, strict=True)
     )
-    unknown = unknown_share(setup.jobs, known_watts(setup), plain)
+    unknown = unknown_share(setup.jobs, setup.known_w, plain)
     verdict = judge(evidence, setup.question.risk, _refusal(unknown, policy, setup.machine))
     assumed = None
     if unknown > 1.0 - WATTS_KNOWN and not oracles_of(policy) and _states_maxima(setup.machine):
@@ -287,14 +286,6 @@ def never_above(setup: Setup, policy: Policy) -> bool:
 def _states_maxima(machine: Machine) -> bool:
     """Return whether the machine states the maximum watts of every unit."""
     return all(p.max_w is not None for p in machine.partitions)
-
-
-def known_watts(setup: Setup) -> Floats | None:
-    """Return the watts of one unit that trace or physics state for each job, NaN for neither. Shape (n,)."""
-    jobs = setup.jobs
-    if setup.physics is not None:
-        return true_figures(setup.physics, jobs, setup.machine).recorded_w(jobs)
-    return jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
 
 
 def unknown_share(jobs: Jobs, watts: Floats | None, plain: RunSummary) -> float:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.series import read_steps, stated_unit
+from wattqueue.formats.series import read_steps
 from wattqueue.formats.source import sha256_of
 from wattqueue.formats.times import Repair
 from wattqueue.model.jobs import Floats
@@ -31,9 +32,20 @@ GAP = 1.5
 """A step longer than this multiple of the usual one is a gap in a series."""
 
 
+class AskedSource(NamedTuple):
+    """A price or intensity series as it was asked for, before its file is read."""
+
+    path: Path
+    unit: str | None
+    """None: that of the file, else ``default``."""
+    option: str
+    """Option that states the unit, for errors."""
+    default: str
+
+
 @dataclass(frozen=True, slots=True)
 class SignalSource:
-    """A price or intensity series as it was requested.
+    """The file of a price or intensity series, and its unit.
 
     Attributes:
         path: CSV file.
@@ -76,21 +88,22 @@ class Tariff:
         return sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1])) / self.source.per_j
 
 
-def parse_source(path: Path, unit: str | None, option: str, default: str = "EUR/MWh") -> SignalSource:
-    """Return file and unit of a series; ``unit`` such as ``EUR/MWh`` or ``gCO2/kWh``.
+def parse_source(path: Path, unit: str | None, option: str, default: str = "EUR/MWh") -> AskedSource:
+    """Return file and unit of a series as they were asked for; ``unit`` such as ``EUR/MWh`` or ``gCO2/kWh``.
 
-    Where ``unit`` is None it is the one that the file states in a column ``unit``, else ``default``.
-
-    Raises: InputError for another form, and for a unit that is not the file's.
+    Raises: InputError for another form.
     """
-    stated = stated_unit(path) if path.is_file() else None  # a file that is missing is refused when it is read
-    text, where = (unit, option) if unit is not None else (stated or default, path if stated else option)
-    if unit is not None and stated is not None and _spaceless(unit) != _spaceless(stated):
-        raise InputError(f"{unit}, and {path} is in {stated}", where=option, hint=f"leave out {option}")
+    if unit is not None:
+        _unit(unit, option)
+    return AskedSource(path, unit, option, default)
+
+
+def _unit(text: str, where: str | Path) -> tuple[str, float]:
+    """Return what a unit counts, and the joules that one of it is for. Raises: InputError for another form."""
     found = UNIT.fullmatch(text)
     if not found or found[2].lower() not in JOULES:
         raise InputError(f"{text!r} is not an amount per energy", where=where, hint="for example EUR/MWh or gCO2/kWh")
-    return SignalSource(path, text.strip(), found[1], JOULES[found[2].lower()])
+    return found[1], JOULES[found[2].lower()]
 
 
 def _spaceless(unit: str) -> str:
@@ -98,20 +111,25 @@ def _spaceless(unit: str) -> str:
     return "".join(unit.split()).lower()
 
 
-def read_tariff(source: SignalSource, epoch_s: float | None, *, repair: bool) -> Tariff:
-    """Read the series of a source onto the trace's clock.
+def read_tariff(asked: AskedSource, epoch_s: float | None, *, repair: bool) -> Tariff:
+    """Read a series onto the trace's clock.
 
     Args:
-        source: File and unit.
+        asked: File and unit. Where no unit is asked for, it is the one that the file states in a column ``unit``, else
+            the usual one.
         epoch_s: Unix time of the trace's 0; None where it is unknown, then the file must hold seconds instead of
             dates.
         repair: Whether a UTC offset that contradicts its neighbours is corrected.
 
     Raises:
-        InputError: A row that cannot be read, with file and line.
+        InputError: A row that cannot be read, with file and line; a unit that is not the file's.
     """
-    steps = read_steps(source.path, epoch_s=epoch_s, repair=repair)
-    return Tariff(source, Series(steps.time_s, steps.value), steps.line, steps.repairs, sha256_of(source.path))
+    steps, (path, unit, option, default) = read_steps(asked.path, epoch_s=epoch_s, repair=repair), asked
+    if unit is not None and steps.unit is not None and _spaceless(unit) != _spaceless(steps.unit):
+        raise InputError(f"{unit}, and {path} is in {steps.unit}", where=option, hint=f"leave out {option}")
+    text, where = (unit, option) if unit is not None else (steps.unit or default, path if steps.unit else option)
+    source = SignalSource(path, text.strip(), *_unit(text, where))
+    return Tariff(source, Series(steps.time_s, steps.value), steps.line, steps.repairs, sha256_of(path))
 
 
 def require_cover(tariff: Tariff, begin_s: float, end_s: float, words: tuple[str, str]) -> None:

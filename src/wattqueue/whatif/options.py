@@ -14,7 +14,7 @@ from wattqueue.runs.options import JobOptions
 if TYPE_CHECKING:
     from wattqueue.api.inputs import PathLike
     from wattqueue.runs.task import Task
-    from wattqueue.whatif.bill import SignalSource
+    from wattqueue.whatif.bill import AskedSource
     from wattqueue.whatif.prepare import Question
 
 
@@ -66,7 +66,7 @@ class WhatifOptions(JobOptions):
         )
 
 
-def _source(path: PathLike | None, unit: str | None, where: str, default: str) -> SignalSource | None:
+def _source(path: PathLike | None, unit: str | None, where: str, default: str) -> AskedSource | None:
     """Return a series and its unit, None without one."""
     from wattqueue.whatif.bill import parse_source
 

@@ -19,7 +19,7 @@ from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.epoch import date_words, parse_date, trace_epoch_s
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
 from wattqueue.parts.memory import with_nodes_for_memory
@@ -30,7 +30,7 @@ from wattqueue.runs.perform import watts_stated
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.sim.physics import true_figures
-from wattqueue.whatif.bill import SignalSource, Tariff, read_tariff, require_cover
+from wattqueue.whatif.bill import AskedSource, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
 from wattqueue.whatif.grid import CapCell, GridInputs, run_grid
 from wattqueue.whatif.run import HOUR_S, RunSummary
@@ -60,8 +60,8 @@ class Question:
     policies: tuple[str, ...] = ("easy",)
     estimators: tuple[str | None, ...] = (None,)
     risk: float = 0.01
-    prices: SignalSource | None = None
-    intensity: SignalSource | None = None
+    prices: AskedSource | None = None
+    intensity: AskedSource | None = None
     start: str | None = None
     repair: bool = False
     detail_cap: str | None = None
@@ -84,6 +84,7 @@ class Setup:
         intensity: Carbon intensities on the trace's clock, None without a series.
         physics: What files say of the truth; None for the trace and the machine's exponents.
         widened: Jobs that get more nodes than they ask for, for their memory; ``jobs`` has these nodes.
+        known_w: Watts of one unit that trace or physics state for each job, NaN for neither. Shape (n,), or None.
     """
 
     question: Question
@@ -98,6 +99,7 @@ class Setup:
     intensity: Tariff | None
     widened: int = 0
     physics: Physics | None = None
+    known_w: Floats | None = None
 
     @property
     def zero_s(self) -> float:
@@ -166,8 +168,9 @@ def prepare(
     workload = workload or task_workload(task)
     jobs, unusable = with_nodes_for_memory(workload.jobs, machine), workload.unusable
     widened = int((jobs.nodes > workload.jobs.nodes).sum())
-    if truth is not None:
-        true_figures(truth, jobs, machine)  # refused now, not by each run
+    known_w = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
+    if truth is not None:  # what cannot be used is refused now, not by each run
+        known_w = true_figures(truth, jobs, machine).recorded_w(jobs)
     if truth is None and not watts_stated(jobs, machine):
         raise InputError(
             "neither the workload nor the machine states watts",
@@ -181,7 +184,8 @@ def prepare(
         for source in (question.prices, question.intensity)
     )
     row = with_hashes(task, policy_row(task, machine), truth.files if truth is not None else ())
-    setup = Setup(question, row, jobs, unusable, machine, caps, names, epoch, prices, intensity, widened, truth)
+    found = epoch, prices, intensity, widened, truth, known_w
+    setup = Setup(question, row, jobs, unusable, machine, caps, names, *found)
     for name in names:
         setup.policy(name)  # an unknown name is refused now, not after minutes of runs
     refuse_uncovered(setup, float(jobs.submit_s.max()))

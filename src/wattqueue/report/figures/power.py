@@ -90,10 +90,13 @@ def _exceeded(over_s: float | None, most_w: float | None, over_j: float | None) 
 
 
 def _of_phases(run: RunData) -> str:
-    """Return a sentence where the excess is that of phases of jobs, which the means of the curve do not show."""
+    """Return a sentence where phases of jobs change the excess that the means of the curve show."""
     above, length = run.excess.within(*run.span_s)
     shown_s, over_s = length[above > 0].sum(), (run.kept.cap_over_s or 0.0, run.kept.target_over_s or 0.0)
     # Power above a target may be above the cap, too: such time is shown once.
     if max(over_s) <= shown_s * (1 + 1e-6) and shown_s <= sum(over_s) * (1 + 1e-6):
         return ""
+    if shown_s > 0:  # jobs exceed it on average, too
+        span = words.span(float(shown_s))
+        return f"That is with the jobs' phases; in the curve, of means over at most 20 s, it is {span}."
     return "The excess is that of the jobs' phases; the curve shows means over at most 20 s."
