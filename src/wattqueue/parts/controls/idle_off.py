@@ -20,9 +20,10 @@ class IdleOff:
 
     It has nodes enough but not the watts, at the lowest frequency of its window: idle nodes that it does not need are
     switched off, as many as give the missing watts, if all of them together do; those of its own partition first. It
-    lacks nodes: nodes of its partition that are off are switched on, as far as the cap has watts for their boot. The
-    first entry that gets something done ends it. Idle nodes of a partition whose first entry waits for nodes, or comes
-    before, stay on. Where nothing waits, nothing is switched: off nodes would delay the next job.
+    lacks nodes: nodes of its partition that are off are switched on, as far as the cap has watts for their boot beside
+    the entries before it that have what they need. The first entry that gets something done ends it. Idle nodes of a
+    partition whose first entry waits for nodes, or comes before, stay on. Where nothing waits, nothing is switched: off
+    nodes would delay the next job.
 
     Time and watts of a shutdown are the machine's figures; watts count as free when it is over. Under a cap that does
     not cover idle nodes there is nothing to gain, and nothing is switched.
@@ -41,16 +42,21 @@ class IdleOff:
         if view.available_w == math.inf or view.machine.cap_scope != "machine":
             return []
         needed: set[int] = set()
+        fits_w: dict[int, float] = {}
         for entry in map(int, view.heads):
             job, p = view.entry_job(entry), view.entry_partition(entry)
             lacking = int(view.jobs.nodes[job]) - int(view.free[p])
+            net_w = 0.0 if lacking > 0 else view.net_watts(job, view.entry_options(entry)[-1])
             if lacking > 0:
-                if woken := self._wake(view, p, lacking):
+                # Not from what jobs before it need: their nodes were switched off for these watts.
+                if woken := self._wake(view, p, lacking, view.available_w - sum(fits_w.values())):
                     return woken
-            elif (missing_w := view.net_watts(job, view.entry_options(entry)[-1]) - view.available_w) > 0:
-                stopped = self._stop(view, p, -lacking, missing_w, needed)
+            elif net_w > view.available_w:
+                stopped = self._stop(view, p, -lacking, net_w - view.available_w, needed)
                 if stopped is not None:
                     return stopped
+            else:
+                fits_w[job] = net_w
             needed.add(p)
         return []
 
@@ -100,8 +106,8 @@ class IdleOff:
                 found.append(unit)
         return found
 
-    def _wake(self, view: View, p: int, lacking: int) -> list[Action]:
-        """Return nodes of partition ``p`` to wake for ``lacking`` units, as many as the cap has watts for."""
+    def _wake(self, view: View, p: int, lacking: int, free_w: float) -> list[Action]:
+        """Return nodes of partition ``p`` to wake for ``lacking`` units, as many as ``free_w`` watts let boot."""
         part = view.machine.partitions[p]
         per_node = part.units_per_node
         first, end = view.machine.unit_start[p : p + 2].tolist()
@@ -110,5 +116,5 @@ class IdleOff:
         wanted = math.ceil((lacking - len(booting)) / per_node)
         boot_w = max(part.boot_w, part.idle_w * per_node) - part.off_w
         if boot_w > 0:
-            wanted = min(wanted, math.floor(view.available_w / boot_w))
+            wanted = min(wanted, math.floor(free_w / boot_w))
         return [WakeNode(int(first + node * per_node)) for node in nodes[: max(0, wanted)]]
