@@ -35,7 +35,8 @@ FULL = Machine(
 
 def policy_of(axis: str, name: str) -> Policy:
     """EASY with one part."""
-    return load_policy("easy", **{axis: [name] if axis == "controls" else name})
+    chosen: dict[str, Any] = {axis: [name] if axis == "controls" else name}
+    return load_policy("easy", **chosen)
 
 
 def stated(axis: str, name: str) -> tuple[str, ...]:
