@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.guard.test_checks import CAP_W, IDLE_W, guard_of, pool, write
+from tests.live.guard.world import NODE_W, NaiveJob, NaiveSlurm
 from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.broker_site import BrokerSite, broker_site
 from wattqueue.live.agents import AgentLink, Desired
 from wattqueue.live.guard.limits_told import LimitsReader, LimitsTold
+from wattqueue.live.guard.serve import WriteGuard
 from wattqueue.live.limits_guard.client import limits_at
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/guard.md"
@@ -41,7 +44,7 @@ other_w = 60
 hold_s = 6
 silence_s = 2
 [node_w]
-"n[1-2]" = 360
+{nodes} = 360
 [broker]
 host = "localhost"
 password_file = "limits.password"
@@ -51,12 +54,19 @@ LIMITED, FOUND = [100.0, 100.0], [150.0, 150.0]
 """Limits of the packages of a node that has 260 W, and those that were found."""
 
 
+def access_list() -> str:
+    """The broker's access list as the guide prints it."""
+    (access,) = re.findall(r"```text\n( *user limits\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    return textwrap.dedent(access).strip() + "\n"
+
+
 class LimitedSite:
     """A broker, two agents, what publishes limits, and a planner that may read states and nothing else."""
 
     def __init__(self, broker: BrokerSite) -> None:
         self.broker, self.socket = broker, broker.folder / "socket"
-        (broker.folder / "limits.toml").write_text(f"{SETTINGS}{broker.port}\n")
+        names = f'"{",".join(broker.trees)}"'
+        (broker.folder / "limits.toml").write_text(f"{SETTINGS.format(nodes=names)}{broker.port}\n")
         self.start()
         for node in broker.trees:
             broker.start_agent(node)
@@ -80,17 +90,20 @@ class LimitedSite:
         wait_for(f"limits {first}, {second}", lambda: [t.limits_w() for t in trees.values()] == [first, second], 30.0)
 
     def limit(self) -> None:
-        """Ask until both nodes have 260 W: the first requests may come before the agents."""
+        """Ask until both nodes have 260 W: the first requests may come before the agents, or find a closed socket."""
+        sender = self.link.sender
+        assert sender is not None
 
         def there() -> bool:
-            self.ask(n1=260.0, n2=260.0)
-            return [tree.limits_w() for tree in self.broker.trees.values()] == [LIMITED, LIMITED]
+            self.ask(**dict.fromkeys(self.broker.trees, 260.0))
+            return sender.problem == "" and [tree.limits_w() for tree in self.broker.trees.values()] == [
+                LIMITED,
+                LIMITED,
+            ]
 
         wait_for("limits", there, 30.0, 0.3)
         wait_for("what is told", lambda: self.told().holds, 30.0, 0.1)
-        assert self.told() == LimitsTold({"n1": 100.0, "n2": 100.0}, holds=True)
-        assert self.link.sender is not None
-        assert self.link.sender.problem == ""
+        assert self.told() == LimitsTold(dict.fromkeys(self.broker.trees, 100.0), holds=True)
 
     def told(self) -> LimitsTold:
         return LimitsReader(self.socket).ask()
@@ -98,8 +111,7 @@ class LimitedSite:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[LimitedSite]:
-    (access,) = re.findall(r"```text\n( *user limits\n.*?)```", GUIDE.read_text(), re.DOTALL)
-    with broker_site(tmp_path, access=textwrap.dedent(access).strip() + "\n") as broker:
+    with broker_site(tmp_path, access=access_list()) as broker:
         here = LimitedSite(broker)
         yield here
         here.link.close()
@@ -151,3 +163,53 @@ def test_it_hangs_and_goes_on(site: LimitedSite) -> None:
         site.process.send_signal(signal.SIGCONT)
     site.limit()
     assert os.waitpid(site.process.pid, os.WNOHANG) == (0, 0)
+
+
+SMALL_W, LARGE_W = 40, 2 * NODE_W["large"]
+"""The licence of a job on two nodes, lowered to what is measured, and the most that they draw for it."""
+
+
+def test_the_guard_counts_what_it_is_told_and_the_maximum_while_it_is_told_nothing(tmp_path: Path) -> None:
+    """What publishes limits is killed, hangs, and both are killed: the pool falls at once, and opens again."""
+    world = NaiveSlurm(now_s=time.time(), open_w=CAP_W - IDLE_W)
+    world.submit(NaiveJob(1, "large", 2, SMALL_W, state="RUNNING", held=False))
+    with broker_site(tmp_path, ("large1", "large2"), access=access_list()) as broker:
+        site = LimitedSite(broker)
+        told = {"accepted": frozenset({"limits"}), "limits_socket": site.socket}
+
+        def started() -> WriteGuard:
+            return guard_of(world, tmp_path / "guard", **told)
+
+        def opened_w() -> int:
+            """The pool after the guard's next look, and after the planner asked for all of it."""
+            world.now_s += 100.0
+            guard.keep_cap()
+            lowered_w = world.open_w
+            world.now_s += 100.0
+            write(guard, pool(CAP_W - IDLE_W))
+            assert world.open_w >= lowered_w
+            return world.open_w
+
+        try:
+            (tmp_path / "guard").mkdir()
+            guard = started()
+            site.limit()
+            whole_w = CAP_W - IDLE_W
+            assert opened_w() == whole_w
+            site.broker.kill("limits")
+            assert opened_w() == whole_w - (LARGE_W - SMALL_W)
+            guard = started()  # both were killed, and the guard is there first
+            assert opened_w() == whole_w - (LARGE_W - SMALL_W)
+            site.start()
+            site.limit()
+            guard = started()
+            assert opened_w() == whole_w
+            site.process.send_signal(signal.SIGSTOP)
+            assert opened_w() == whole_w - (LARGE_W - SMALL_W)
+            site.process.send_signal(signal.SIGCONT)
+            site.limit()
+            guard = started()
+            assert opened_w() == whole_w
+        finally:
+            site.process.send_signal(signal.SIGCONT)
+            site.link.close()
