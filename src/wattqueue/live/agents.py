@@ -155,7 +155,7 @@ class LimitSender(Protocol):
     problem: str
     """Why the last ones were not taken; empty where they were."""
 
-    def send(self, number: int, limits: Mapping[str, Mapping[str, float]]) -> None:
+    def send(self, limits: Mapping[str, Mapping[str, float]]) -> None:
         """Hand over limits of nodes by name; the process may publish less."""
         ...
 
@@ -213,7 +213,7 @@ class AgentLink:
         """
         self.number = next_number(self.number, now_s)
         if self.sender is not None:
-            self.sender.send(self.number, limits)
+            self.sender.send(limits)
             return
         for node, values in limits.items():
             message = Desired(node=node, number=self.number, expires_s=now_s + hold_s, limits=dict(values))

@@ -48,10 +48,10 @@ class Published(Cluster):
         self.publisher = LimitPublisher(own, connection, lambda: self.now_s)
         self.link.sender = self
 
-    def send(self, number: int, limits: Mapping[str, Mapping[str, float]]) -> None:
+    def send(self, limits: Mapping[str, Mapping[str, float]]) -> None:
         """Hand requests over, and have the publisher take its next step."""
         asked = {name: dict(values) for name, values in limits.items()}
-        assert self.publisher.answer(Packet({"do": "ask", "number": number, "limits": asked})).header == {"refused": 0}
+        assert self.publisher.answer(Packet({"do": "ask", "limits": asked})).header == {"refused": 0}
         self.publisher.step(self.now_s)
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class LimitsWorld:
 
     def request(self, **limits: dict[str, float]) -> int:
         """Ask for limits of nodes by name of the limit; return how many were refused."""
-        header = {"do": "ask", "number": round(self.now_s * 1e9), "limits": limits}
+        header = {"do": "ask", "limits": limits}
         refused: int = self.publisher.answer(Packet(header)).header["refused"]
         return refused
 

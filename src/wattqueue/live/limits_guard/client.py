@@ -22,11 +22,11 @@ class SocketSender:
     guard: GuardConnection
     problem: str = ""
 
-    def send(self, number: int, limits: Mapping[str, Mapping[str, float]]) -> None:
+    def send(self, limits: Mapping[str, Mapping[str, float]]) -> None:
         """Hand over limits of nodes by name; what was not taken is a problem."""
         request = {name: dict(values) for name, values in limits.items()}
         try:
-            answer = self.guard.ask(Packet({"do": "ask", "number": number, "limits": request}))
+            answer = self.guard.ask(Packet({"do": "ask", "limits": request}))
         except SlurmError as error:
             self.problem = error.what
             return

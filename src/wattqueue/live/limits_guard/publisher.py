@@ -16,8 +16,9 @@ this process is gone limits expire within ``hold_s``, and agents restore what th
 
 Requests:
 
-``{"do": "ask", "number": N, "limits": {NODE: {LIMIT: VALUE}}}``
-    Take requests over; those of other nodes stand. From the planner's account alone. The answer counts refusals.
+``{"do": "ask", "limits": {NODE: {LIMIT: VALUE}}}``
+    Take requests over; those of other nodes stand. What is sent from then on has a higher number than the time of the
+    request (or the same), by which the planner knows it. From the planner's account alone. The answer counts refusals.
 ``{"do": "limits"}``
     The answer is by how much limits in force are below the maximum of their nodes, and whether all limits that may be
     in force keep the cap.
@@ -130,10 +131,8 @@ class LimitPublisher:
 
     def _request(self, header: Mapping[str, Any]) -> int:
         """Take requests over; return how many were refused."""
-        refused, number, found = 0, header.get("number"), header.get("limits")
+        refused, found = 0, header.get("limits")
         self._heard_s = self.clock()
-        if isinstance(number, int) and self.number < number <= self._heard_s * 1e9 + AHEAD_NS / 2:
-            self.number = number  # what is sent from now on has a higher one: the planner knows its request by that
         for name, values in found.items() if isinstance(found, dict) else ():
             try:
                 request = values_of(values)
@@ -235,8 +234,10 @@ class LimitPublisher:
                 self.requested[name] = dict(state.limits)  # of a process before this one
             high_w, least_w = span.high_w, self.settings.least_w.get(name, 0.0)
             if state.number < self._first.get(name, math.inf):
-                # a message of that process may be on its way: it counts at most, and is asked for no more than now
-                high_w, node.possible_w = min(high_w, node.possible_w), most_w
+                node.possible_w = most_w  # a message of that process may be on its way
+            if node.possible_w >= most_w:  # it counts at most already, and is asked for no more than it reads back
+                force_w = self.settings.rules.other_w + sum(state.limits.get(part, math.inf) for part in span.parts)
+                high_w = min(high_w, force_w)
             yield name, span._replace(low_w=min(max(span.low_w, least_w), high_w), high_w=high_w)
 
     def _want(self, spans: Mapping[str, LimitRange], now_s: float) -> None:
