@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from tests.live.guard.test_checks import guard_of, pool, settings, write
 from tests.live.guard.test_data_file import HONEST
@@ -58,6 +63,20 @@ def test_a_hanging_accounting_takes_a_few_seconds_a_minute(tmp_path: Path) -> No
 def slurm_file(run_dir: Path, answer: Packet) -> str:
     assert answer.header == {"told": []}
     return (run_dir / "submit.data").read_text()
+
+
+def test_a_command_whose_helper_outlives_it_is_not_waited_for(tmp_path: Path) -> None:
+    """A helper in a session of its own is not killed with the command, and holds the other end of its output."""
+    script, helper, ended = (tmp_path / name for name in ("sacctmgr", "helper", "ended"))
+    script.write_text(f"#!/bin/sh\nsetsid sh -c 'echo $$ > {helper}; sleep 15; touch {ended}' &\nsleep 600\n")
+    script.chmod(0o755)
+    try:
+        with pytest.raises(SlurmError, match="no answer in 1 s"):
+            Commands(1.0, bin_dir=str(tmp_path)).run(["sacctmgr"])
+        assert not ended.exists()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(helper.read_text()), signal.SIGKILL)
 
 
 def test_the_process_waits_no_longer_for_the_accounting(tmp_path: Path) -> None:

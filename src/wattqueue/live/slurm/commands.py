@@ -36,6 +36,8 @@ WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 HOSTS = re.compile(r"[A-Za-z0-9_.\-\[\],]+")
 LICENCE = "watts"
 """Name of the licence that counts watts; one licence is one watt in the cap's scope."""
+END_S = 1.0
+"""Longest wait for the end of a command that was killed."""
 
 
 class SlurmError(ClusterError):
@@ -109,10 +111,18 @@ class Commands:
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """Kill a command's process group, and collect it so that no zombie is left."""
+    """Kill a command's process group, and collect it so that no zombie is left.
+
+    Nobody else is waited for: a helper that left the group may hold the other end of the output for as long as it
+    likes, and a process that waits for a file system that hangs ends when that answers.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(END_S)
 
 
 def read(slurm: Slurm, argv: Sequence[str], tries: int = 2, wait: Callable[[float], None] = time.sleep) -> str:
