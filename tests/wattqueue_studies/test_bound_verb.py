@@ -14,6 +14,7 @@ import pytest
 
 from tests.program import wattqueue
 from wattqueue.errors import InputError
+from wattqueue.formats.rundir.bound_note import read_bound_note
 from wattqueue.formats.rundir.folder import write_run
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
@@ -141,6 +142,16 @@ def test_a_run_is_bounded_and_its_certificate_proven_again(folder: Path) -> None
     damaged["proofs"][0]["certificates"][TURNAROUND]["value"] += 1
     (folder / "damaged.json").write_text(json.dumps(damaged))
     assert wattqueue("bound", "--verify", folder / "damaged.json").returncode == 2
+
+
+def test_a_report_says_how_far_its_run_is_from_the_bound(folder: Path) -> None:
+    told = wattqueue("bound", folder / "run", *SMALL)
+    assert "of the proven bound on mean turnaround." in told.stdout
+    assert wattqueue("report", folder / "run").returncode == 0
+    assert "of the proven bound on mean turnaround." in (folder / "run" / "report.html").read_text()
+    with (folder / "run" / "jobs.csv").open("a") as jobs:
+        jobs.write("\n")
+    assert read_bound_note(folder / "run") == ""
 
 
 def test_people_read_three_numbers_and_what_they_mean(folder: Path) -> None:

@@ -63,6 +63,7 @@ class About:
         oracle: Parts of the policy that knew the future, by name; empty for none.
         physics: For how many jobs each source of physics was used, by text; empty for none.
         truth: Hash of the physics; empty for none.
+        bound: How far the run is from a proven bound, as a sentence; empty where nobody has asked.
     """
 
     policy: str = ""
@@ -80,6 +81,7 @@ class About:
     oracle: str = ""
     physics: Mapping[str, int] = field(default_factory=dict)
     truth: str = ""
+    bound: str = ""
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], machine: Machine, origin: str) -> About:
@@ -102,6 +104,7 @@ class About:
             oracle=_word(facts.get("oracle")),
             physics=dict(facts.get("physics", {})),
             truth=truth_of(facts),
+            bound=str(facts.get("bound", "")),
         )
 
 

@@ -101,7 +101,7 @@ def eyebrow(run: RunData) -> str:
 
 
 def lede(run: RunData) -> str:
-    """Return the run in one or two sentences: size, wait, the cap, and jobs that never ran."""
+    """Return the run in a few sentences: size, wait, the cap, jobs that never ran, and the bound where one is known."""
     wait = run.wait_s
     ran = len(wait)
     stuck = f" **{run.work.text}.**" if run.work.text else ""
@@ -119,7 +119,7 @@ def lede(run: RunData) -> str:
         f"**{words.count(ran, 'job')}** on {words.count(run.units, run.unit)} over "
         f"{words.span(run.last_s - run.first_s)} waited **{words.span(float(wait.mean()))}** on average"
         f"{_over_all(run)}."
-        f"{kept}{stuck}"
+        f"{kept}{stuck}{f' {run.about.bound}' if run.about.bound else ''}"
     )
 
 

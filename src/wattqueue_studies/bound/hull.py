@@ -28,6 +28,8 @@ FIRST_STEP, LAST_STEP = 4e-3, 1e-6
 LOOK = 100
 """Steps after which the rise aimed at is looked at again."""
 MOMENTUM = 0.85
+LEAST_SHARE = 0.01
+"""Least share of all payments that a partition's units have for own prices to be worth their time."""
 MOST_UNITS = 4_096
 """Partitions of more units keep the program's price: a knapsack's table has a column for each unit."""
 
@@ -56,11 +58,12 @@ class Ascent:
     def __init__(self, instance: Instance, edge: Whole, prices: Prices, *, ends: bool, rate: float) -> None:
         """Begin with the linear program's prices of the partition that is paid most."""
         area = np.array(instance.capacity(edge), np.float64)
+        paid = (prices.price * area).sum(axis=1)
         parts = [i for i in range(instance.parts) if instance.free[i].max() <= MOST_UNITS]
-        self.resource = max(parts, key=lambda i: float((prices.price[i] * area[i]).sum())) if parts else -1
+        self.resource = max(parts, key=lambda i: float(paid[i])) if parts else -1
         self.price = prices.price.copy()
         self.own = np.zeros(0)
-        if self.resource < 0 or not self.price[self.resource].any():
+        if self.resource < 0 or paid[self.resource] <= LEAST_SHARE * paid.sum():
             return
         self.low, self.first = _ranges(instance, edge, prices)
         place = OwnPrices(self.resource, self.low, self.first, np.zeros(int(self.first[-1]), np.int64))

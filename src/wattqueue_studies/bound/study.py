@@ -181,9 +181,17 @@ class BoundStudy:
         heads = ("A kWh costs", "bound s", "best known s", "policy s")
         return Table(heads, rows, "Mean turnaround and energy together", kinds=["", *["n"] * 3])
 
+    def verdict(self) -> str:
+        """Return how far the policy is from the proven bound, as a sentence; empty where that is not defined."""
+        defined = [one.gap for one in self.windows if one.gap is not None]
+        if not defined:
+            return ""
+        over = f" (median of {len(defined)} windows)" if len(defined) > 1 else ""
+        gap = 100 * float(np.median(defined))
+        return f"{self.policy} is within {gap:.1f} % of the proven bound on mean turnaround{over}."
+
     def _sentences(self) -> list[str]:
         """Return what was found, in sentences."""
-        defined = [one.gap for one in self.windows if one.gap is not None]
         said = []
         if len(self.windows) > 1:
             for name, values in (
@@ -194,10 +202,7 @@ class BoundStudy:
                 said.append(
                     f"{name}: least {least:.3f}, median {median:.3f}, mean {mean:.3f} of {len(values)} windows."
                 )
-        if defined:
-            most = 100 * float(np.median(defined))
-            over = f" (median of {len(defined)} windows)" if len(defined) > 1 else ""
-            said.append(f"{self.policy} is within {most:.1f} % of the proven bound on mean turnaround{over}.")
+        said += [self.verdict()] if self.verdict() else []
         for one in self.windows:
             seed = f"seed {one.window['seed']}: " if "seed" in one.window else ""
             if one.undefined:

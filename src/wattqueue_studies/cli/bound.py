@@ -41,7 +41,15 @@ class BoundVerb(Printed, SimulateOptions):
     highest_clock: bool = option(False, "Jobs run at the highest clock only.", kind=bool)
     front: bool = option(False, "Add the front of turnaround and energy, at 10 rates.", kind=bool)
     verify: Path | None = option(None, "Prove the numbers of a file of certificates again.", kind=Path)
-    out: Path | None = out_field("File of certificates (JSON).")
+    out: Path | None = out_field("File of certificates (JSON). [of a run: bound.json in its directory]")
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the directory of the run; None for a workload."""
+        from wattqueue.formats.rundir.folder import RUN
+
+        source = Path(str(self.jobs))
+        return source if source.is_dir() and (source / RUN).exists() else None
 
     def search(self) -> Search:
         """Return how much is searched."""
@@ -54,12 +62,11 @@ class BoundVerb(Printed, SimulateOptions):
     def inputs(self) -> RunInputs:
         """Return the inputs of the run, or of the workload under the policy."""
         from wattqueue.errors import InputError
-        from wattqueue.formats.rundir.folder import RUN
         from wattqueue.runs.perform import load
         from wattqueue.runs.record import recorded_inputs
 
-        source = Path(str(self.jobs))
-        if not (source.is_dir() and (source / RUN).exists()):
+        source = self.folder
+        if source is None:
             return load(self.task())
         plain = BoundVerb(self.jobs)
         changed = [name for name in SimulateOptions.__dataclass_fields__ if getattr(self, name) != getattr(plain, name)]
@@ -81,6 +88,7 @@ def run(options: BoundVerb) -> None:
         _verify(options, options.verify)
         return
     from wattqueue.formats.atomic_write import atomic_text
+    from wattqueue.formats.rundir.bound_note import BOUND, bound_note
     from wattqueue.terminal import counting
     from wattqueue_studies.bound.store import stored
     from wattqueue_studies.bound.study import Windows, bound_windows
@@ -89,11 +97,14 @@ def run(options: BoundVerb) -> None:
     chosen = Windows(options.window, range(1, options.windows + 1))
     with counting("bounding", "windows") as told:
         study = bound_windows(inputs, chosen, options.search(), Path(str(options.jobs)).name, told, process_time)
-    if options.out is not None:
-        atomic_text(options.out, json.dumps(stored(study.proofs())) + "\n")
+    folder = options.folder
+    out = options.out if options.out is not None or folder is None else folder / BOUND
+    if out is not None:
+        note = {} if folder is None else bound_note(folder, study.verdict())
+        atomic_text(out, json.dumps({**note, **stored(study.proofs())}) + "\n")
     options.show(study.as_json, lambda: study.document().lines())
-    if options.out is not None:
-        options.say([f"certificates written to {options.out}: wattqueue bound --verify {options.out}"])
+    if out is not None:
+        options.say([f"certificates written to {out}: wattqueue bound --verify {out}"])
 
 
 def _verify(options: BoundVerb, path: Path) -> None:
