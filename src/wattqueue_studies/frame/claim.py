@@ -5,16 +5,22 @@ published ± tolerance, by default half a unit (papers print whole numbers) plus
 is the figure of "no effect": 0 for a change, none for a share or an error. The verdict depends on where the *whole*
 interval lies:
 
-1. **not comparable** - a fact that is stated with the claim forbids the comparison (the input was fitted to it).
-2. **undecided** - one draw: its figure has no interval, and the sign of a single workload shows nothing.
-3. **reproduced** - the interval lies within the band.
-4. **same direction** - the interval lies beyond the reference on the side of the published figure, not within the band.
-5. **not reproduced** - the interval lies outside the band.
-6. **undecided** - anything else: the interval reaches out of the band and includes the reference.
+1. **by construction** - the study was calibrated on the figure, or could not give another one.
+2. **not comparable** - a fact that is stated with the claim forbids the comparison (generated watts have no errors).
+3. **undecided** - one draw: its figure has no interval, and the sign of a single workload shows nothing.
+4. **reproduced** - the interval lies within the band; **with a fitted constant** where the claim states one.
+5. **same direction** - the interval lies beyond the reference on the side of the published figure, not within the band.
+6. **not reproduced** - the interval lies outside the band.
+7. **undecided** - anything else: the interval reaches out of the band and includes the reference.
 
-A figure of "no effect" (published 0) has no side, so 4 does not apply. A claim without a figure ("improves") has a
+A figure of "no effect" (published 0) has no side, so 5 does not apply. A claim without a figure ("improves") has a
 direction only: *reproduced* beyond the reference on that side, *not reproduced* on the other, else *undecided*. A
 figure that depends on no draw is compared as a point (``certain``).
+
+**How claims are counted.** One figure or sentence of a paper is one claim, however many rows show it: rows that name
+the same ``statement`` count once, with the least favourable of their verdicts (``WORST_FIRST``). Rows with a fitted
+constant stand beside those without: where all of them agree and the others do not, the claim is *with a fitted
+constant*. What holds by construction and what is not comparable confirms nothing: it is shown, and not counted.
 """
 
 from __future__ import annotations
@@ -41,6 +47,20 @@ class Verdict(Enum):
     UNDECIDED = "undecided"
     NOT_REPRODUCED = "not reproduced"
     NOT_COMPARABLE = "not comparable"
+    FITTED = "with a fitted constant"
+    BY_CONSTRUCTION = "by construction"
+
+
+WORST_FIRST = (
+    Verdict.NOT_REPRODUCED,
+    Verdict.UNDECIDED,
+    Verdict.SAME_DIRECTION,
+    Verdict.FITTED,
+    Verdict.REPRODUCED,
+)
+"""Verdicts that count, the least favourable first: that of a claim with several rows."""
+NOT_COUNTED = (Verdict.NOT_COMPARABLE, Verdict.BY_CONSTRUCTION)
+"""Verdicts of claims that confirm nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,9 @@ class Claim:
         unit: Unit of the figure.
         reference: The figure of "no effect"; None where there is none.
         tolerance: Half the width of the band; None for the default.
+        statement: The figure or sentence of the paper that the row belongs to; empty where it is a claim of its own.
+        by_construction: Why ours could not differ (calibrated on it, or not able to fail); empty where it could.
+        fitted: Which constant was chosen for its agreement with the paper; empty for none.
         forbids: Why the figure cannot be compared; empty where it can.
         finding: What is known about the cause of a difference; shown unless the figure is reproduced.
     """
@@ -68,6 +91,9 @@ class Claim:
     unit: str = "%"
     reference: float | None = 0.0
     tolerance: float | None = None
+    statement: str = ""
+    by_construction: str = ""
+    fitted: str = ""
     forbids: str = ""
     finding: str = ""
 
@@ -115,13 +141,17 @@ class Judged:
     def _judge(self) -> tuple[Verdict, str]:
         """Return verdict and clause."""
         claim, ours = self.claim, self.ours
+        if claim.by_construction:
+            return Verdict.BY_CONSTRUCTION, claim.by_construction
         if claim.forbids:
             return Verdict.NOT_COMPARABLE, claim.forbids
         if self.certain:
-            return _by_interval(claim, ours.mean, ours.mean)
-        if ours.low is None or ours.high is None:
+            verdict, clause = _by_interval(claim, ours.mean, ours.mean)
+        elif ours.low is None or ours.high is None:
             return Verdict.UNDECIDED, "too few draws for an interval"
-        return _by_interval(claim, ours.low, ours.high)
+        else:
+            verdict, clause = _by_interval(claim, ours.low, ours.high)
+        return (Verdict.FITTED, claim.fitted) if claim.fitted and verdict is Verdict.REPRODUCED else (verdict, clause)
 
     def document(self) -> dict[str, Any]:
         """Return the row for JSON."""
@@ -129,6 +159,7 @@ class Judged:
         return {
             "key": claim.key,
             "claim": claim.text,
+            "statement": claim.statement or None,
             "source": claim.source,
             "unit": claim.unit,
             "published": claim.published,
@@ -150,7 +181,7 @@ def known(ours: Estimate) -> dict[str, float | None]:
 
 
 def _by_interval(claim: Claim, low: float, high: float) -> tuple[Verdict, str]:
-    """Return verdict and clause for our interval: where the whole of it lies (clauses 3 to 6)."""
+    """Return verdict and clause for our interval: where the whole of it lies (clauses 4 to 7)."""
     reference = claim.reference or 0.0
     if claim.published is None:
         toward, away = (
@@ -168,6 +199,15 @@ def _by_interval(claim: Claim, low: float, high: float) -> tuple[Verdict, str]:
     if low > claim.published + claim.band or high < claim.published - claim.band:
         return Verdict.NOT_REPRODUCED, f"outside {near}" + (", not on its side" if claim.reference is not None else "")
     return Verdict.UNDECIDED, f"partly within {near}: too wide to decide"
+
+
+def counted_as(rows: Sequence[Judged]) -> Verdict:
+    """Return the verdict of a claim with some rows (the rule of this module)."""
+    plain = [row.verdict for row in rows if not row.claim.fitted]
+    fitted = [row.verdict for row in rows if row.claim.fitted]
+    found = next((v for v in WORST_FIRST if v in plain), plain[0] if plain else fitted[0])
+    agrees = fitted and set(fitted) == {Verdict.FITTED} and found is not Verdict.REPRODUCED
+    return Verdict.FITTED if agrees else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +229,19 @@ class ClaimTable(Tabled):
         """Return how many claims have each verdict, in one sentence."""
         if not self.rows:
             return "No published figure belongs to these settings"
-        count = Counter(row.verdict for row in self.rows)
-        return f"{len(self.rows)} published figures: " + ", ".join(f"{count[v]} {v.value}" for v in Verdict if count[v])
+        count = Counter(verdict for _, verdict in self.counted())
+        claims = sum(count[v] for v in WORST_FIRST)
+        others = [f"{count[v]} {v.value}" for v in NOT_COUNTED if count[v]]
+        found = ", ".join(f"{count[v]} {v.value}" for v in reversed(WORST_FIRST) if count[v])
+        text = f"{claims} claim{'' if claims == 1 else 's'}" + (f": {found}" if found else "")
+        return f"{text} (not counted: {', '.join(others)})" if others else text
+
+    def counted(self) -> list[tuple[list[Judged], Verdict]]:
+        """Return the rows of each claim with its verdict, as they count."""
+        claims: dict[str, list[Judged]] = {}
+        for row in self.rows:
+            claims.setdefault(row.claim.statement or row.claim.key, []).append(row)
+        return [(rows, counted_as(rows)) for rows in claims.values()]
 
     def table(self) -> Table:
         """Return the claims as a table of text."""
@@ -208,7 +259,7 @@ class ClaimTable(Tabled):
             ("claim", "paper", "ours", "diff.", "verdict"),
             rows,
             title=f"{self.title} (± or [ ]: 95 % interval over {self.draws})",
-            note=f"{self.summary}. The rule of the verdicts is in docs/studies.md.",
+            note=" ".join([f"{self.summary}. The rule of the verdicts is in docs/studies.md.", *self._together()]),
             below=[row.reason for row in self.rows],
             words=(0, 4),
             key="claims",
@@ -217,15 +268,25 @@ class ClaimTable(Tabled):
     def lines(self, width: int = WIDTH) -> Iterator[str]:
         """Yield the table as lines of at most ``width`` characters, each reason below its row."""
         table = self.table()
-        shown = [
-            row.reason if row.verdict is not Verdict.REPRODUCED and row.claim.finding + row.claim.forbids else ""
-            for row in self.rows
-        ]
+        shown = [row.reason if row.verdict in {*NOT_COUNTED, Verdict.FITTED} or _told(row) else "" for row in self.rows]
         yield from replace(table, below=shown).lines(width)
 
     def document(self) -> list[dict[str, Any]]:
         """Return the rows for JSON."""
         return [row.document() for row in self.rows]
+
+    def _together(self) -> list[str]:
+        """Return a sentence for each claim that has several rows."""
+        return [
+            f'One claim, "{rows[0].claim.statement}" ({len(rows)} rows): {verdict.value}.'
+            for rows, verdict in self.counted()
+            if len(rows) > 1
+        ]
+
+
+def _told(row: Judged) -> bool:
+    """Return whether something is known about the cause of a difference."""
+    return row.verdict is not Verdict.REPRODUCED and bool(row.claim.finding)
 
 
 def _digits(claim: Claim) -> int:

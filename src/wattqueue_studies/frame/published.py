@@ -6,7 +6,8 @@ metrics in words), ``findings`` (what is known about causes, by key), ``notes`` 
 means against that policy in per cent, paired by draw; without it the metric itself. ``on`` lists the settings that
 the text can mean, none means all. Of several settings the extreme in the published direction counts for a change ("up
 to"), the mean over them for a metric itself, unless ``pick = "extreme"``; ``statistic = "median"`` takes the median
-over all runs instead.
+over all runs instead. ``statement`` names the sentence of the paper that several rows belong to, so that it counts
+once; ``by_construction`` and ``fitted`` say why a row confirms less (``claim``).
 """
 
 from __future__ import annotations
