@@ -65,6 +65,13 @@ def test_the_busy_machine_stays_within_the_limit_at_the_chosen_frequency(alpha: 
     assert slow / full == pytest.approx({1.0: 0.72, 2.0: 0.85, 3.0: 0.89}[alpha], abs=1e-9)
 
 
+def test_a_stated_clock_is_how_far_dvfs_goes() -> None:
+    full, slow = machine_for(LIMIT_W, 2.0, 0.8).partitions[0].frequencies_hz
+    assert slow == 0.8 * full
+    case = SavingCase("2", 0.0, 24.0, LIMIT_W, 2.0, clock=0.8)
+    assert case.name == "experiment 2, 0-24 h, 407 kW, alpha 2, clock 0.8"
+
+
 def test_allowed_jobs_of_a_smaller_share_are_allowed_in_a_greater_one() -> None:
     jobs, place = generate("2", 3)
     given = [with_share(jobs, place, share).consent for share in SHARES]
@@ -126,20 +133,26 @@ def test_the_greatest_rise_is_that_within_ten_minutes() -> None:
 
 
 @pytest.mark.compiled
-def test_the_report_has_tables_claims_and_figures() -> None:
-    study = DemandResponseStudy(seeds=2, windows_h=((0.0, 24.0), (9.0, 17.0)), limits_w=(LIMIT_W,))
+def test_the_report_has_tables_claims_and_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wattqueue_studies.demand_response.depth.CLOCKS", (0.89, 0.8))
+    study = DemandResponseStudy(seeds=2, windows_h=((0.0, 24.0), (9.0, 17.0)), limits_w=(LIMIT_W,), announced=False)
     report = study.run()
     lines = list(report.lines())
     assert max(map(len, lines)) <= 80
     document = report.document()
     assert {"results", "claims", "generated"} <= document.keys()
-    assert len(document["claims"]) == 5  # those on five windows need all of them
+    assert len(document["claims"]) == 5 + 4  # those on five windows need all of them; Figure 7 with a fitted clock
+    assert {c["verdict"] for c in document["claims"] if "clock 0.8" in c["key"]} == {"with a fitted constant"}
+    assert "Figure 7 by how far DVFS goes" in "\n".join(lines)
     over = {c["policy"]: c["ours"] for c in document["claims"] if "0-24" in str(c)}
     assert over["dr-fcfs 100 %"] == 0.0
     assert over["no saving"] > 0.0
     slowed = [each["values"] for each in document["results"] if each["metric"] == "slowed_disallowed"]
     assert set(np.concatenate(slowed)) == {0.0}
-    assert "Node stop" in report.html()
+    page = report.html()
+    assert "Node stop" in page
+    assert "Figure 6: response to power saving, experiment 1, 0-24 h" in page
+    assert "Figure 7: added wait by share of consent, experiment 2, 0-24 h, 407 kW, alpha 2, clock 0.8" in page
 
 
 def test_no_window_is_refused() -> None:
@@ -149,7 +162,7 @@ def test_no_window_is_refused() -> None:
 
 @pytest.mark.compiled
 def test_the_command_writes_its_files(tmp_path: Path) -> None:
-    done = wattqueue(*RUN, "--seeds", "1", "--no-node-stop", "-o", str(tmp_path))
+    done = wattqueue(*RUN, "--seeds", "1", "--no-node-stop", "--no-depth", "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "study.json").read_text(encoding="utf-8"))["study"] == "demand_response"
     assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats
 from wattqueue.report.document import Block
+from wattqueue.report.figure import Drawn
+from wattqueue_studies.demand_response.depth import FITTED, STEP_SHARES, depth_cases, depth_table
+from wattqueue_studies.demand_response.pictures import figure_6, figure_7
 from wattqueue_studies.demand_response.tables import (
     announced_table,
     field_table,
@@ -56,6 +59,7 @@ class DemandResponseStudy:
         node_stop: Whether node stop is simulated, whose control runs in Python.
         threads: Simulations at a time.
         announced: Whether the rules that look ahead, and rise at a ramp, are compared with the others.
+        depth: Whether it is varied how far DVFS goes.
     """
 
     seeds: int = 30
@@ -64,6 +68,7 @@ class DemandResponseStudy:
     node_stop: bool = True
     threads: int = 2
     announced: bool = True
+    depth: bool = True
 
     def grid(self, progress: Progress | None = None) -> Samples:
         """Simulate every window, limit, share and seed of both experiments with watts cubic in frequency."""
@@ -85,6 +90,10 @@ class DemandResponseStudy:
             more.append((self._cases("1", (LIMIT_W,), (CUBIC,)), [OFF, BOTH, DRAIN]))
         if self.announced:
             more.append((announced_cases(), announced_rules()))
+        if self.depth:
+            more.append(
+                (depth_cases(LIMIT_W, ALPHAS), [named(rule, share) for rule in RULES[:2] for share in STEP_SHARES])
+            )
         found = self.grid(progress)
         for cases, rules in more:
             found = found.joined(self._sweep(cases, rules, progress))
@@ -103,8 +112,9 @@ class DemandResponseStudy:
         names = [named(RULES[0], share) for share in SHARES]
         shown = [c.name for e in "21" for c in self._cases(e, (LIMIT_W,), (CUBIC,)).values()]
         parts: list[Block] = [indexes_table(samples, setting, names) for setting in shown if setting in whole]
-        parts.append(shape_table(samples, RULES))
-        plain = [s for s in samples.settings if s not in announced_cases()]
+        other = {**announced_cases(), **depth_cases(LIMIT_W, ALPHAS)}
+        plain = [s for s in samples.settings if s not in other]
+        parts.append(shape_table(samples, RULES, plain))
         field = [s for s in plain if (s, names[0]) in keys and (s, named(RULES[2], 1.0)) in keys]
         parts.append(field_table(samples, field, [*names, *(named(RULES[2], share) for share in SHARES[1:])]))
         if self.node_stop:
@@ -112,6 +122,8 @@ class DemandResponseStudy:
             parts.append(stop_table(samples, first, (names[0], OFF, DRAIN, BOTH)))
         if self.announced:
             parts += [announced_table(samples, setting, announced_rules()) for setting in announced_cases()]
+        if self.depth:
+            parts.append(depth_table(samples, [*depth_cases(LIMIT_W, ALPHAS).values()], RULES[:2]))
         runs = sum(len(v) for (_, _, metric), v in samples.values.items() if metric == "added_wait_s")
         return TOLD.report(
             judged,
@@ -123,7 +135,16 @@ class DemandResponseStudy:
             parts=parts,
             figures={"generated": True, "seeds": self.seeds, "results": samples.rows()},
             simulated=[samples],
+            drawn=self._pictures(samples),
         )
+
+    def _pictures(self, samples: Samples) -> Iterator[Drawn]:
+        """Yield Figure 6 in the first window, and Figure 7 there and with the fitted clock."""
+        yield figure_6(next(iter(self._cases("1", (LIMIT_W,), (CUBIC,)).values())))
+        cases = [*self._cases("2", (LIMIT_W,), ALPHAS).values(), *depth_cases(LIMIT_W, ALPHAS).values()]
+        first = (cases[0].begin_h, cases[0].end_h)
+        shown = [c for c in cases if (c.begin_h, c.end_h) == first and (not c.clock or (c.alpha, c.clock) == FITTED)]
+        yield from figure_7(samples, [c for c in shown if c.name in samples.settings], RULES[0], SHARES)
 
     def _cases(self, experiments: str, limits_w: Sequence[float], alphas: Sequence[float]) -> dict[str, SavingCase]:
         """Return the settings by name."""
@@ -162,7 +183,7 @@ def shapes(samples: Samples) -> dict[tuple[str, str, str], Floats]:
     found = {}
     for setting in samples.settings:
         for rule in RULES if setting not in announced_cases() else ():
-            wait = [samples.values.get((setting, named(rule, share), "added_wait_s")) for share in (0.0, 0.75, 1.0)]
+            wait = [samples.values.get((setting, named(rule, share), "added_wait_s")) for share in STEP_SHARES]
             if wait[0] is not None and wait[1] is not None and wait[2] is not None:
                 found[setting, rule, "to_75_s"] = wait[1] - wait[0]
                 found[setting, rule, "from_75_s"] = wait[2] - wait[1]

@@ -34,6 +34,8 @@ ANNOUNCED = (
     ("rise_kw", "rise in\n10 min kW", 0),
 )
 """What rules are compared by where targets are announced and state a ramp."""
+STEPS = ("to_75_s", "from_75_s")
+"""Steps of the added wait from 0 to 75 % consent, and from there to 100 %."""
 SECONDS, PERCENT_3_H, PERCENT_10_H = 30.0, 25.0, 30.0
 """Field trials: 25 % for 3 h; over 30 % within 30 s for up to 10 h (the second from a news copy only)."""
 
@@ -44,21 +46,22 @@ def indexes_table(samples: Samples, setting: str, policies: Sequence[str]) -> Ta
     return Table(heads, _rows(samples, setting, policies, INDEXES), f"{setting} (±: 95 % over seeds)")
 
 
-def shape_table(samples: Samples, rules: Sequence[str]) -> Table:
-    """Return where the added wait falls up to 75 % of consent and rises from there on: the shape of Figure 7."""
+def shape_of(samples: Samples, setting: str, rule: str) -> str:
+    """Return whether the added wait falls up to 75 % of consent and rises from there on: yes, no or ?."""
+    to, back = (estimate(samples.of(setting, rule, m)) for m in STEPS)
+    if _beyond(to, -1) and _beyond(back, 1):
+        return "yes"
+    return "no" if _against(to, -1) or _against(back, 1) else "?"
+
+
+def shape_table(samples: Samples, rules: Sequence[str], settings: Sequence[str]) -> Table:
+    """Return in which settings the added wait has the shape of Figure 7."""
     rows = []
     for setting, rule, metric in samples.values:
-        if rule in rules and metric == "to_75_s":
-            to, back = (estimate(samples.of(setting, rule, m)) for m in ("to_75_s", "from_75_s"))
-            holds = (
-                "yes"
-                if _beyond(to, -1) and _beyond(back, 1)
-                else "no"
-                if _against(to, -1) or _against(back, 1)
-                else "?"
-            )
+        if rule in rules and metric == STEPS[0] and setting in settings:
+            steps = [with_interval(estimate(samples.of(setting, rule, m)), "+", 0) for m in STEPS]
             short = setting.replace("experiment ", "exp. ")
-            rows.append([f"{rule}, {short}", with_interval(to, "+", 0), with_interval(back, "+", 0), holds])
+            rows.append([f"{rule}, {short}", *steps, shape_of(samples, setting, rule)])
     heads = ("rule, setting", "75 % less\n0 %, s", "100 % less\n75 %, s", "shape")
     note = "Shape: yes where both intervals lie on the side of Figure 7, no where one lies on the other side."
     return Table(heads, rows, "Added wait by consent: does it fall up to 75 % and rise after it?", note, key="shape")

@@ -6,6 +6,7 @@ consents.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -62,16 +63,17 @@ def with_share(jobs: Jobs, place: Floats, share: float) -> Jobs:
     return replace(jobs, consent=Consent.build(len(jobs), allowed=(place < share).astype(np.float64)))
 
 
-def machine_for(limit_w: float, alpha: float) -> Machine:
-    """Return the machine with two frequencies: full speed, and the highest at which it is busy within the limit.
+def machine_for(limit_w: float, alpha: float, clock: float = 0.0) -> Machine:
+    """Return the machine with two frequencies: full speed, and how far DVFS goes.
 
-    How far DVFS goes is not in the text. Watts above idle go with the frequency to the power of ``alpha``.
+    That is ``clock`` times full speed, or the highest at which the busy machine is within the limit: neither is in the
+    text. Watts above idle go with the frequency to the power of ``alpha``.
     """
     machine = load_machine("osaka")
     part = machine.partitions[0]
     full_hz, idle_w, busy_w = part.frequencies_hz[0], machine.idle_w, part.units * ((part.max_w or 0.0) - part.idle_w)
     fits = [hz for hz in part.frequencies_hz if idle_w + busy_w * (hz / full_hz) ** alpha <= limit_w]
-    chosen = fits[0] if fits else part.frequencies_hz[-1]
+    chosen = clock * full_hz if clock else fits[0] if fits else part.frequencies_hz[-1]
     return replace(
         machine, partitions=(replace(part, frequencies_hz=tuple(dict.fromkeys((full_hz, chosen))), dvfs_alpha=alpha),)
     )
@@ -107,6 +109,7 @@ class SavingCase:
         alpha: Exponent of watts above idle in frequency.
         notice_s: Seconds before its begin at which the target is announced.
         ramp_w_per_s: Watts a second by which the limit may rise after it.
+        clock: How far DVFS goes, of the highest clock; 0 for as far as the busy machine needs.
     """
 
     experiment: str
@@ -116,13 +119,14 @@ class SavingCase:
     alpha: float
     notice_s: float = 0.0
     ramp_w_per_s: float = np.inf
+    clock: float = 0.0
 
     @property
     def name(self) -> str:
         """Return the name of the setting."""
         hours = f"{self.begin_h:g}-{self.end_h:g} h"
-        known = ", announced" if self.notice_s else ""
-        return f"experiment {self.experiment}, {hours}, {self.limit_w / KW:g} kW, alpha {self.alpha:g}{known}"
+        more = (", announced" if self.notice_s else "") + (f", clock {self.clock:g}" if self.clock else "")
+        return f"experiment {self.experiment}, {hours}, {self.limit_w / KW:g} kW, alpha {self.alpha:g}{more}"
 
     @property
     def begin_s(self) -> float:
@@ -134,10 +138,10 @@ class SavingCase:
         """Return the end of the target."""
         return self.end_h * HOUR_S
 
-    def draw(self, seed: int) -> Trial:
-        """Return the simulation of a rule at a share, by name, on the jobs of a seed."""
+    def runs(self, seed: int) -> Callable[[str, float], Run]:
+        """Return the simulation of a rule at a share on the jobs of a seed; each is done once."""
         jobs, place = generate(self.experiment, seed)
-        machine = machine_for(self.limit_w, self.alpha)
+        machine = machine_for(self.limit_w, self.alpha, self.clock)
         target = LoadTarget(
             self.begin_s, self.end_s, self.limit_w, notice_s=self.notice_s, ramp_w_per_s=self.ramp_w_per_s
         )
@@ -152,6 +156,12 @@ class SavingCase:
                 found = simulate(with_share(jobs, place, share), machine, policy, cap=cap, targets=targets)
                 kept[named(rule, share)] = found
             return found
+
+        return run
+
+    def draw(self, seed: int) -> Trial:
+        """Return the simulation of a rule at a share, by name, on the jobs of a seed."""
+        run = self.runs(seed)
 
         def trial(name: str) -> TrialFigures:
             if name == WITHOUT:

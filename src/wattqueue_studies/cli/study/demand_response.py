@@ -23,13 +23,15 @@ def run(
     announced: Annotated[
         bool, typer.Option(help="Compare the rules that know an announced target before it begins.")
     ] = True,
+    depth: Annotated[bool, typer.Option(help="Vary how far DVFS goes: clock and watts of slowed jobs.")] = True,
     prices: Annotated[
         Path | None, typer.Option(help="A year on these hourly prices (CSV, EUR/MWh) instead of the experiments.")
     ] = None,
 ) -> None:
     """Save power with the consent of users, decided at submission or at the start, by DVFS or node stop (paper 5).
 
-    30 seeds are about 15,000 simulations: five windows of saving, three limits, five shares, two experiments and more.
+    30 seeds are about 22,000 simulations: five windows of saving, three limits, five shares, two experiments, clocks of
+    slowed jobs, and more.
     With prices, a year of load targets at their dearest hours: what is paid, and what users lose.
     """
     if prices is not None:
@@ -41,4 +43,5 @@ def run(
 
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
-    output.perform(DemandResponseStudy(seeds, node_stop=node_stop, threads=output.threads, announced=announced))
+    study = DemandResponseStudy(seeds, node_stop=node_stop, threads=output.threads, announced=announced, depth=depth)
+    output.perform(study)
