@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wattqueue.formats.series import read_steps
 from wattqueue_studies.clustercockpit import read_node_series
-from wattqueue_studies.epas.overshoot import Demand, node_demand, overshoot_table, replay, wide_job
+from wattqueue_studies.epas.overshoot import Demand, node_demand, overshoot_table, ramp_table, replay, wide_job
 
 
 def test_a_ramp_by_hand() -> None:
@@ -26,6 +26,29 @@ def test_a_ramp_by_hand() -> None:
     np.testing.assert_allclose(found.bound_s, [1.0, 1.0, 2.0, 1.0])
     assert found.excess_w == pytest.approx(100.0)
     assert replay(demand, 400.0, settle_s=1.0).over_s.sum() == 0.0
+
+
+def test_a_guard_bounds_the_height_of_a_rise_within_it() -> None:
+    """Two sockets under 95 W each; one rises from 100 to 130 W, which is seen whole until the hardware settles."""
+    demand = Demand("one rises", 8.0, np.array([[100.0, 100.0], [100.0, 130.0]]))
+    assert replay(demand, 190.0, settle_s=1.0).excess_w == pytest.approx(95 + 130 - 190)
+    guarded = replay(demand, 190.0, settle_s=1.0, guard=0.4)  # caps of 57 W: 57 + 130 W are within the budget
+    assert guarded.over_s.sum() == guarded.excess_w == 0.0
+
+
+def test_ramps_as_short_as_the_hardware_settles_leave_no_bound() -> None:
+    """All of 40 moves are rises above the caps: 4 s have room for (4 / ramp + 1) settling times, at most all of it."""
+    watts = np.repeat(np.linspace(100.0, 200.0, 41), 2).reshape(41, 2)
+    table, figures = ramp_table(Demand("rises", 15.0, watts))
+    found = {(one["ramp_s"], one["settle_s"]): one for one in figures}
+    assert len(table.rows) == len(figures) == 12
+    assert found[15.0, 1.0]["bound_percent"] == pytest.approx(100 * (1 / 15 + 1 / 4))
+    assert found[0.5, 1.0]["bound_percent"] == 100.0
+    assert found[0.5, 1.0]["whole_periods_percent"] > 50.0
+    assert found[15.0, 0.25]["whole_periods_percent"] == 0.0
+    shares = [found[ramp, 1.0]["above_percent"][0] for ramp in (15.0, 4.0, 2.0, 1.0)]
+    assert shares == sorted(shares)
+    assert all(one["above_percent"][0] <= one["bound_percent"] for one in figures)
 
 
 @settings(max_examples=30)

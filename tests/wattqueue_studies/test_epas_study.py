@@ -16,7 +16,7 @@ from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.workload.lightesp import APPS
 from wattqueue_studies.epas.algorithm import growth, growth_table
 from wattqueue_studies.epas.study import EpasStudy
-from wattqueue_studies.epas.trial import BASE, CAPS_W, ORACLE, measured, paper_machine, policies
+from wattqueue_studies.epas.trial import BASE, CAPS_W, ORACLE, EspCase, measured, paper_machine, policies
 
 RUN = ("study", "epas")
 
@@ -53,6 +53,16 @@ def test_measures_of_two_jobs_by_hand() -> None:
     assert lower["over_s"] == 0.0
 
 
+def test_without_class_z_the_other_jobs_are_the_same() -> None:
+    whole, fewer = EspCase("bull", 0.3), EspCase("bull", 0.3, whole_machine=False)
+    assert fewer.name == f"{whole.name}, without Z"
+    assert EspCase("bull", 0.3, load=1.0, first=0).name == f"{whole.name}, load 1, 0 at 0"
+    jobs, others = whole.jobs(3), fewer.jobs(3)
+    assert len(jobs) == len(others) + 2 == 230
+    assert (jobs.submit_s[jobs.nodes < 520] == others.submit_s).all()
+    assert others.nodes.max() < 520
+
+
 def test_the_sum_of_the_caps_grows_as_printed_only() -> None:
     rng = np.random.default_rng(3)
     idle, busy = growth((0.2, 0.9), 20, rng), growth((0.5, 1.5), 20, rng)
@@ -74,14 +84,16 @@ def test_the_report_has_tables_claims_and_figures(data_dir: Path) -> None:
     assert sum(line.startswith("bull, idle 30 %") for line in lines) >= 2
     document = report.document()
     assert {"results", "algorithm", "fitted", "claims", "oracles"} <= document.keys()
-    assert len(document["results"]) == 2 * 9 * 9
-    assert len(document["claims"]) == 14
+    # 2 settings with all policies; 14 with other submissions, and 2 without class Z.
+    assert len(document["results"]) == 12 * (2 * 9 + 14 * 2 + 2 * 3)
+    assert len(document["claims"]) == 22
+    assert "E-PAS against PAS by submissions" in "\n".join(lines)
     pas = [
         each["values"] for each in document["results"] if each["metric"] == "over_s" and "e-pas" not in each["policy"]
     ]
-    assert pas == [[0.0, 0.0]] * 8
+    assert pas == [[0.0, 0.0]] * (2 * 4 + 14 + 2 * 2)
     limited = [e for e in document["results"] if e["metric"] == "over_s" and e["policy"] == "e-pas-intel"]
-    assert [each["values"] for each in limited] == [[0.0, 0.0]]
+    assert [each["values"] for each in limited] == [[0.0, 0.0]] * (1 + 7 + 1)
     assert "Figure 8: power, e-pas-intel on bull" in report.html()
     assert "Algorithm 1" in report.html()
 

@@ -114,7 +114,7 @@ def test_e_pas_gains_nothing_where_it_leaves_jobs() -> None:
     policies = [name + v for v in ("", "-no-backfill", "-no-reset", "-busy-share", "-ledger-only")]
     rows = {(setting, p): better for p in policies} | {(setting, p): metrics for p in (BASE, "pas-no-backfill")}
     found = samples(rows, {name})
-    own, *_ = gains_table(found).rows
+    own, *_ = gains_table(found, found.settings).rows
     assert own[1:] == ["–"] * 6
     assert variants_table(found, setting).rows[0][1:5] == ["–"] * 4
     assert variants_table(found, setting).rows[2][1] != "–"

@@ -29,7 +29,7 @@ from wattqueue.report.document import Table
 from wattqueue.sim.engine import simulate
 from wattqueue.workload import lightesp
 from wattqueue_studies.clustercockpit import read_node_series
-from wattqueue_studies.epas.overshoot import Demand, node_demand, overshoot_table, wide_job
+from wattqueue_studies.epas.overshoot import Demand, node_demand, overshoot_table, ramp_table, wide_job
 from wattqueue_studies.epas.trial import CAPS_W, LuleshWatts, app_physics, kept_cap, paper_machine, shared_figures
 from wattqueue_studies.frame.samples import Samples, Trial, TrialFigures, never_ran_tables, sweep
 
@@ -187,6 +187,9 @@ class Extensions:
         if demands:
             table, overshoot = overshoot_table(demands)
             tables, figures = [*tables, table], {**figures, "overshoot": overshoot}
+            played = [ramp_table(demand) for demand in demands]
+            tables += [each for each, _ in played]
+            figures["ramps"] = {demand.name: rows for demand, (_, rows) in zip(demands, played, strict=True)}
         return ExtensionTables(tables, figures)
 
     def demands(self) -> list[Demand]:

@@ -23,15 +23,15 @@ def machine_of(setting: str) -> str:
     return setting.partition(",")[0]
 
 
-def changes(samples: Samples, setting: str, policy: str) -> list[Estimate]:
+def changes(samples: Samples, setting: str, policy: str, base: str = BASE) -> list[Estimate]:
     """Return the changes of a policy against PAS: METRICS relative, in per cent, with intervals over draws."""
-    return [change(*samples.pair(setting, policy, BASE, m)) for m in METRICS]
+    return [change(*samples.pair(setting, policy, base, m)) for m in METRICS]
 
 
-def points(samples: Samples, setting: str, policy: str) -> Estimate:
+def points(samples: Samples, setting: str, policy: str, base: str = BASE) -> Estimate:
     """Return the change of utilization in points."""
-    own, base = samples.pair(setting, policy, BASE, METRICS[0])
-    return estimate(own - base)
+    own, other = samples.pair(setting, policy, base, METRICS[0])
+    return estimate(own - other)
 
 
 def shape_holds(found: Sequence[Estimate]) -> bool:
@@ -39,14 +39,14 @@ def shape_holds(found: Sequence[Estimate]) -> bool:
     return found[0].mean > 0 and all(each.mean < 0 for each in found[1:])
 
 
-def gains_table(samples: Samples) -> Table:
+def gains_table(samples: Samples, settings: Sequence[str]) -> Table:
     """Return the changes in every setting, and what is printed with the difference."""
     rows = []
-    for setting in samples.settings:
+    for setting in settings:
         found = changes(samples, setting, E_PAS[machine_of(setting)])
         rows.append(_row(setting, found, points(samples, setting, E_PAS[machine_of(setting)])))
     for machine, printed in PUBLISHED.items():
-        of = [s for s in samples.settings if machine_of(s) == machine]
+        of = [s for s in settings if machine_of(s) == machine]
         relative, *others = (f"{value:+g}" for value in printed)
         rows.append([f"{machine}, printed", relative, "or " + relative, *others, ""])
         for setting in of:

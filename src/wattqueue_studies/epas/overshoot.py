@@ -14,16 +14,24 @@ the period count, too)::
     seconds above the budget <= min(period_s, (m + 1) settle_s)                           the budget is constant
     seconds above the budget <= period_s + write_s + settle_s after the budget came down
 
-whatever the height or the speed of the ramps. In the simulator hardware holds a cap at once, and writing takes no
-time: nothing is above a constant budget, and after a lower one at most a period is. What no limit reduces (idle watts)
-must fit into the budget. Nodes without a limit in hardware (montblanc) have no such bound: there a ramp exceeds the
-budget for as long as it lasts.
+whatever the height of the ramps. Their speed counts: where demand moves every ``ramp_s`` there are up to
+``period_s / ramp_s`` moments a period, so that the share of time above a constant budget is at most::
+
+    settle_s / ramp_s + settle_s / period_s
+
+which says nothing once ramps are as short as the hardware needs to settle: no period, however short, makes the first
+term less. Samples that are longer than the ramps of a machine hide this. A *guard*, a share of the budget that no cap
+gets, bounds the height instead: where few sockets rise at once, their rise stays within it.
+
+In the simulator hardware holds a cap at once, and writing takes no time: nothing is above a constant budget, and after
+a lower one at most a period is. What no limit reduces (idle watts) must fit into the budget. Nodes without a limit in
+hardware (montblanc) have no such bound: there a ramp exceeds the budget for as long as it lasts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -41,6 +49,12 @@ SETTLES_S = (0.25, 1.0)
 """Seconds until hardware holds its cap: assumed; RAPL averages over a time that systems set, often about 1 s."""
 BUDGETS = (0.6, 0.8, 0.95)
 """Budgets as shares of the highest demand."""
+RAMPS_S = (15.0, 4.0, 2.0, 1.0, 0.57, 0.5)
+"""Seconds that a move of demand takes: 15 is the sampling of the recorded machine, the others are assumed."""
+RAMP_BUDGET = 0.8
+"""Budget for them, as a share of the highest demand."""
+VARIED = ((1.0, 0.0), (PERIOD_S, 0.1), (PERIOD_S, 0.2))
+"""What is tried against it: a period of a second, and guards of a tenth and a fifth of the budget."""
 ROUNDING_W = 1e-3
 MILLI = 1000
 
@@ -100,14 +114,17 @@ class CappedSockets:
         self.cap_w = cap_w
 
 
-def replay(demand: Demand, budget_w: float, settle_s: float, period_s: float = PERIOD_S) -> Overshoot:
+def replay(
+    demand: Demand, budget_w: float, settle_s: float, period_s: float = PERIOD_S, guard: float = 0.0
+) -> Overshoot:
     """Replay a demand under caps that are redistributed every ``period_s``, from even ones on.
 
-    Every moment at which something changes is looked at, so that seconds are exact to the millisecond.
+    Caps sum to the budget less the share ``guard`` of it; what is above the budget itself counts. Every moment at
+    which something changes is looked at, so that seconds are exact to the millisecond.
     """
-    sockets = demand.watts.shape[1]
+    sockets, capped_w = demand.watts.shape[1], (1.0 - guard) * budget_w
     period, write, settle, sample = (round(MILLI * s) for s in (period_s, WRITE_S, settle_s, demand.sample_s))
-    machine = CappedSockets(np.full(sockets, budget_w / sockets), settle)
+    machine = CappedSockets(np.full(sockets, capped_w / sockets), settle)
     machine.drawn_w = np.minimum(demand.watts[0], machine.cap_w)
     machine.demand_w = demand.watts[0]
     count = len(demand.watts) * sample // period
@@ -115,7 +132,7 @@ def replay(demand: Demand, budget_w: float, settle_s: float, period_s: float = P
     read_w, excess, rises = machine.drawn_w, 0.0, [-settle - 1]
     for k in range(count):
         begin, end = k * period, (k + 1) * period
-        asked = redistribute(read_w, machine.cap_w, spare_w=max(0.0, budget_w - float(machine.cap_w.sum())))
+        asked = redistribute(read_w, machine.cap_w, spare_w=max(0.0, capped_w - float(machine.cap_w.sum())))
         lowered, energy = np.minimum(asked, machine.cap_w), np.zeros(sockets)
         samples = {t for t in range(-(-begin // sample) * sample, end, sample) if t > 0}
         moments = {begin, begin + write, begin + 2 * write, *samples, *(t + settle for t in (*samples, rises[-1]))}
@@ -180,3 +197,39 @@ def overshoot_table(demands: Sequence[Demand]) -> tuple[Table, list[dict[str, An
     )
     title = f"Overshoot of redistributed caps, a step every {PERIOD_S:g} s"
     return Table(heads, rows, title, note, key="overshoot"), figures
+
+
+def ramp_table(demand: Demand) -> tuple[Table, list[dict[str, Any]]]:
+    """Return what one machine's moves leave above a budget where each takes another time, and its figures.
+
+    The samples of the demand are played at each of ``RAMPS_S``, with and without a shorter period and a guard.
+    """
+    budget_w = RAMP_BUDGET * float(demand.watts.sum(axis=1).max())
+    rows: list[list[str]] = []
+    figures: list[dict[str, Any]] = []
+    for settle_s in SETTLES_S:
+        for ramp_s in RAMPS_S:
+            played = replace(demand, sample_s=ramp_s)
+            found = replay(played, budget_w, settle_s)
+            variants = [replay(played, budget_w, settle_s, period_s, guard) for period_s, guard in VARIED]
+            time_s = len(found.over_s) * PERIOD_S
+            whole = 100.0 * float((found.bound_s >= PERIOD_S).mean())
+            above = [100.0 * float(each.over_s.sum()) / time_s for each in (found, *variants)]
+            bound = 100.0 * min(1.0, settle_s / ramp_s + settle_s / PERIOD_S)
+            rows.append([
+                f"{ramp_s:g} s, settles in {settle_s:g} s", f"{bound:.0f}", f"{whole:.0f}",
+                *(f"{share:.2f}" for share in above), f"{100 * found.excess_w / budget_w:.1f}",
+            ])  # fmt: skip
+            figures.append({
+                "ramp_s": ramp_s, "settle_s": settle_s, "bound_percent": bound, "whole_periods_percent": whole,
+                "above_percent": above, "excess_percent": 100.0 * found.excess_w / budget_w,
+            })  # fmt: skip
+    heads = (
+        "a move takes,\nhardware", "bound: %\nof time", "periods whose\nbound is all, %", "above, %\nof time",
+        *(f"guard\n{100 * g:g} %" if g else f"period\n{p:g} s" for p, g in VARIED), "most above\n% of budget",
+    )  # fmt: skip
+    note = (
+        f"The recorded samples, played at other times each (assumed). Budget {100 * RAMP_BUDGET:g} % of the "
+        f"highest, a step every {PERIOD_S:g} s. Bound: settling / move + settling / period."
+    )
+    return Table(heads, rows, f"Overshoot by the time that a move takes: {demand.name}", note, key="ramps"), figures

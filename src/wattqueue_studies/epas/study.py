@@ -16,13 +16,16 @@ from wattqueue_studies.epas.cap_response import ResponseError, errors_on_other_h
 from wattqueue_studies.epas.extensions import Extensions, ExtensionTables
 from wattqueue_studies.epas.gains import gains_table, variants_table
 from wattqueue_studies.epas.pictures import pictures
-from wattqueue_studies.epas.trial import CAPS_W, ORACLE, EspCase, paper_machine
+from wattqueue_studies.epas.submissions import submission_cases, submissions_table, window_cases, windows_table
+from wattqueue_studies.epas.trial import BASE, CAPS_W, E_PAS, HIGHEST, ORACLE, EspCase, paper_machine
 from wattqueue_studies.frame.published import published
 from wattqueue_studies.frame.report import Progress, StudyReport
 from wattqueue_studies.frame.samples import Samples, sweep
 
 TOLD = published("wattqueue_studies.epas")
 """What the paper prints (claims.toml)."""
+BASES = {True: (BASE,), False: (BASE, HIGHEST)}
+"""What E-PAS is compared with where submissions are varied, and where class Z is left out."""
 IDLE_SHARES = (0.0, 0.3, 0.6)
 """Idle watts as shares of the maximum: not in the text, so a range is shown."""
 SHOWN_SHARE = 0.3
@@ -52,6 +55,7 @@ class EpasStudy:
         divide: ESP's run times over those of the jobs: 12 or 1.
         threads: Simulations at a time.
         extensions: What goes beyond the paper, or None to leave it out.
+        submissions: Whether submissions, and windows of the base, are varied.
     """
 
     cells: Path | None = None
@@ -60,6 +64,7 @@ class EpasStudy:
     divide: float = DIVIDE
     threads: int = 2
     extensions: Extensions | None = None
+    submissions: bool = True
 
     def simulate(self, progress: Progress | None = None) -> Samples:
         """Simulate every policy on every draw.
@@ -69,8 +74,9 @@ class EpasStudy:
         if not self.idle_shares or not all(0 <= share < 1 for share in self.idle_shares):
             raise InputError("idle watts are no share of the maximum", where="--idle", hint="0 to below 100 per cent")
         found, done = Samples({}), 0
-        runs = self.seeds * sum(len(policies) for _, policies in self.cases)
-        for case, policies in self.cases:
+        simulated = [*self.cases, *self.varied]
+        runs = self.seeds * sum(len(policies) for _, policies in simulated)
+        for case, policies in simulated:
             ahead = done
 
             def shown(finished: int, _: int, ahead: int = ahead) -> None:
@@ -95,6 +101,15 @@ class EpasStudy:
         settings = [EspCase(m, share, self.divide) for m in CAPS_W for share in self.idle_shares]
         return [(case, case.policies(variants=case.idle_share == self.shown_share)) for case in settings]
 
+    @property
+    def varied(self) -> list[tuple[EspCase, tuple[str, ...]]]:
+        """Return each setting with other submissions, or without class Z, and the names of its policies."""
+        if not self.submissions:
+            return []
+        known = {case for case, _ in self.cases}
+        cases = [*submission_cases(self.shown_share, self.divide), *window_cases(self.shown_share, self.divide)]
+        return [(c, (*BASES[c.whole_machine], E_PAS[c.machine])) for c in cases if c not in known]
+
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Fit curves, simulate, and compare with the paper.
 
@@ -112,9 +127,13 @@ class EpasStudy:
         whole = set(samples.settings)
         claims = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
         shown = [case for case, _ in self.cases if case.idle_share == self.shown_share]
-        parts: list[Block] = [gains_table(samples)]
+        own = [case.name for case, _ in self.cases]
+        parts: list[Block] = [gains_table(samples, own)]
         parts += [variants_table(samples, case.name) for case in shown]
-        parts += [_policies(samples, setting) for setting in samples.settings]
+        if self.submissions:
+            parts.append(submissions_table(samples, submission_cases(self.shown_share, self.divide)))
+            parts.append(windows_table(samples, window_cases(self.shown_share, self.divide)))
+        parts += [_policies(samples, setting) for setting in own]
         parts += [_whole_machine(self.idle_shares), algorithm]
         if errors is not None:
             parts.append(_errors(errors))
@@ -129,7 +148,7 @@ class EpasStudy:
             "algorithm": [asdict(one) for one in grown],
             "fitted": [asdict(one) for one in errors or ()],
         }
-        runs = self.seeds * sum(len(policies) for _, policies in self.cases)
+        runs = self.seeds * sum(len(policies) for _, policies in (*self.cases, *self.varied))
         return TOLD.report(
             claims,
             about=(

@@ -31,11 +31,15 @@ from wattqueue_studies.frame.samples import Trial, TrialFigures
 
 CORES = 520
 """Cores of either machine, which jobs are given (section 5.2)."""
+QUANTILES = (50, 75, 90)
+"""Of waits, in per cent."""
 CAPS_W = {"bull": 4200.0, "montblanc": 2500.0}
 """Caps of section 5.2; 80 % of 5,200 and 3,120 W would be 4,160 and 2,496 W."""
 BASE, ORACLE = "pas", "pas-true-watts"
 """The paper's baseline, and the same with the true watts of each job's application: an oracle."""
-POLICIES = (BASE, "pas-no-backfill", "pas-highest", ORACLE)
+HIGHEST = "pas-highest"
+"""PAS of jobs without a window, which start at the highest clock alone."""
+POLICIES = (BASE, "pas-no-backfill", HIGHEST, ORACLE)
 """What is simulated on both machines."""
 E_PAS = {"bull": "e-pas-intel", "montblanc": "e-pas-arm"}
 """The paper's policy on each machine."""
@@ -114,7 +118,7 @@ def policies() -> dict[str, Policy]:
     return {
         BASE: load_policy("pas-any", estimator=lulesh, controls=[]),
         "pas-no-backfill": load_policy("pas-any", estimator=lulesh, backfill="none", controls=[]),
-        "pas-highest": load_policy("pas", estimator=lulesh, controls=[]),
+        HIGHEST: load_policy("pas", estimator=lulesh, controls=[]),
         ORACLE: load_policy("pas-any", estimator=MiniAppWatts(), controls=[]),
     }
 
@@ -149,22 +153,37 @@ class EspCase:
         machine: Name of the machine.
         idle_share: Idle watts as a share of the maximum, which the paper does not state.
         divide: ESP's run times over those of the jobs.
+        load: Work over what the machine can do between the first submission and the last, which is not in the text.
+        first: Jobs that are submitted at second 0, likewise.
+        whole_machine: Whether the two jobs on the whole machine (class Z) are among them.
     """
 
     machine: str
     idle_share: float
     divide: float = lightesp.DIVIDE
+    load: float = lightesp.LOAD
+    first: int = lightesp.FIRST
+    whole_machine: bool = True
 
     @property
     def name(self) -> str:
         """Return the name of the setting."""
-        return f"{self.machine}, idle {100 * self.idle_share:g} %"
+        assumed = (self.load, self.first) == (lightesp.LOAD, lightesp.FIRST)
+        submitted = "" if assumed else f", load {self.load:g}, {self.first} at 0"
+        without = "" if self.whole_machine else ", without Z"
+        return f"{self.machine}, idle {100 * self.idle_share:g} %{submitted}{without}"
 
     def policies(self, *, variants: bool) -> tuple[str, ...]:
         """Return the names of the policies on this machine, with the other readings of E-PAS or without."""
         name = E_PAS[self.machine]
         more = VARIANTS[self.machine] if variants else ()
         return (*POLICIES, name, *(name + variant for variant in more))
+
+    def jobs(self, seed: int) -> Jobs:
+        """Return the jobs of a seed."""
+        rng = np.random.default_rng(seed)
+        jobs = lightesp.generate(rng, nodes=CORES, divide=self.divide, load=self.load, first=self.first)
+        return jobs if self.whole_machine else jobs.take(np.flatnonzero(jobs.extra["esp_class"] != "Z"))
 
     def draw(self, seed: int) -> Trial:
         """Return the simulation of a policy on the jobs of a seed."""
@@ -173,8 +192,7 @@ class EspCase:
 
     def traced(self, seed: int) -> Callable[[str], EspRun]:
         """Return the same with the run itself."""
-        machine = paper_machine(self.machine, self.idle_share)
-        jobs = lightesp.generate(np.random.default_rng(seed), nodes=machine.units, divide=self.divide)
+        machine, jobs = paper_machine(self.machine, self.idle_share), self.jobs(seed)
         found = policies()
 
         def run(name: str) -> EspRun:
@@ -250,6 +268,7 @@ class EspRun:
             **shared_figures(run, kept),
             "energy_j": used["machine_j"],
             "utilization_percent": 100.0 * used["busy_unit_s"] / (run.machine.units * (end - begin)),
+            **wait_quantiles(run),
             "gap_percent": 100.0 * (counted_j - used["machine_j"]) / kept.allowed_j,
             "over_w": kept.figures().cap_overshoot_w or 0.0,
             "never_ran": float((~run.schedule.ran).sum()),
@@ -260,6 +279,12 @@ def kept_cap(run: Run) -> CapSums:
     """Return the sums of power against the cap from the first submission to the last end."""
     begin, end = span(run.jobs, run.schedule)
     return cap_sums(run.power, run.machine, run.cap, begin, end)
+
+
+def wait_quantiles(run: Run) -> dict[str, float]:
+    """Return what distributions of waits are compared by (Figures 9 and 14)."""
+    wait_s = job_figures(run.jobs, run.schedule).wait_s
+    return {f"wait_p{q}_s": float(np.nanpercentile(wait_s, q)) for q in QUANTILES}
 
 
 def shared_figures(run: Run, kept: CapSums) -> dict[str, float]:

@@ -18,6 +18,7 @@ from wattqueue_studies.cli.study._run import ParallelStudy
 @verb_of(ParallelStudy)
 def run(
     output: ParallelStudy,
+    *,
     cells: Annotated[
         Path | None, typer.Option(help="Runs measured under caps (GridPilot's CSV): fit curves, print their error.")
     ] = None,
@@ -29,6 +30,9 @@ def run(
     divide: Annotated[
         float, typer.Option(min=1, max=1000, help="ESP's run times over those of the jobs: 12 or 1.")
     ] = 12,
+    submissions: Annotated[
+        bool, typer.Option(help="Vary submissions and windows, which the paper does not state.")
+    ] = True,
     extensions: Annotated[
         bool, typer.Option("--extensions", help="Compare controls that lend unused watts, within and without promises.")
     ] = False,
@@ -42,7 +46,7 @@ def run(
 ) -> None:
     """Schedule LightESP by PAS and E-PAS under a cap, on bull and Mont-Blanc, and test Algorithm 1 (paper 3).
 
-    30 seeds are 1,140 simulations. Power is measured by simulated sensors. pas-true-watts reads the truth: an oracle.
+    30 seeds are 2,160 simulations. Power is measured by simulated sensors. pas-true-watts reads the truth: an oracle.
     """
     from wattqueue.errors import InputError
     from wattqueue_studies.epas.extensions import Extensions
@@ -53,6 +57,5 @@ def run(
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     shares = IDLE_SHARES if idle is None else tuple(dict.fromkeys(each / 100 for each in idle))
-    output.perform(
-        EpasStudy(cells, seeds, shares, divide, output.threads, Extensions(ramps, profiles) if extensions else None)
-    )
+    more = Extensions(ramps, profiles) if extensions else None
+    output.perform(EpasStudy(cells, seeds, shares, divide, output.threads, more, submissions))
