@@ -23,6 +23,7 @@ from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.truth import actual_power
+from wattqueue_studies.variability.bounds import PUBLISHED, bounds
 from wattqueue_studies.variability.knowledge import BASE, ORACLE, POLICIES, samples_of
 from wattqueue_studies.variability.nodes import node_jobs
 from wattqueue_studies.variability.power_over_time import SHOWN, PowerOverTime
@@ -238,6 +239,27 @@ def test_names_of_claims_exist(data_dir: Path) -> None:
     known = {*cases(data_dir / "variability", TRAFFICS, BUDGETS_W), *TRAFFICS, EVERY}
     assert {s for c in TOLD.claims for s in c.on} <= known
     assert {c.policy for c in TOLD.claims} <= set(POLICIES)
+
+
+def test_nothing_wins_more_than_no_budget(data_dir: Path) -> None:
+    """The bounds of the page: EASY on sockets, and the published backfilling on whole nodes."""
+    folder = data_dir / "variability"
+    easy, published = (bounds(cases(folder, ("bursty",), (20e3,), v)) for v in (SOCKETS, PUBLISHED))
+    assert easy["bursty, 20 kW"] == pytest.approx(-16.2, abs=0.05)
+    assert published["bursty, 20 kW"] == pytest.approx(-12.1, abs=0.05)
+    at = "bursty, 5 kW"
+    assert list(bounds({f"{at}, {COMMON}": BudgetCase(jobs(), 5e3), at: BudgetCase(jobs(), 5e3)})) == [
+        f"{at}, {COMMON}"
+    ]
+
+
+def test_run_times_are_stretched_and_known() -> None:
+    table = Jobs.build(np.zeros(2), np.ones(2, int), np.full(2, 60.0), app=Labels.of(["ferret"] * 2))
+    longer = with_watts(table, 1.09)
+    assert longer.runtime_s.tolist() == longer.walltime_s.tolist() == [pytest.approx(65.4)] * 2
+    assert "1.09 times the estimates" in Variant(stretch=1.09).says
+    with pytest.raises(InputError):
+        Variant(stretch=0.0)
 
 
 def test_bad_options(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from wattqueue.report.document import Block
 from wattqueue_studies.frame.published import published
 from wattqueue_studies.frame.report import Progress, StudyReport
 from wattqueue_studies.frame.samples import Samples, sweep
+from wattqueue_studies.variability.bounds import bounds, bounds_table, stretch_table, stretched
 from wattqueue_studies.variability.knowledge import BASE, ORACLE, POLICIES
 from wattqueue_studies.variability.power_over_time import BUDGET_W, TRAFFIC, PowerOverTime
 from wattqueue_studies.variability.tables import idle_metric, idle_tables, pictures, tables
@@ -42,6 +44,14 @@ RELATIVE = {
     "energy_over_vtp_percent": ("energy_j", "slurm-vtp"),
 }
 """Changes in per cent, draw by draw: of which metric, over which policy."""
+STRETCHED = {
+    "bursty, 20 kW\n(paper -15)": ("bursty, 20 kW", "slurm-vtp", "turnaround_change_percent"),
+    "bursty, 5 kW\n(paper -31)": (f"bursty, 5 kW, {COMMON}", "slurm-vtp", "turnaround_change_percent"),
+    "average, VTP\n(paper -25)": (EVERY, "slurm-vtp", "turnaround_change_percent"),
+    "average, PRVP\n(paper -25)": (EVERY, "slurm-prvp", "turnaround_change_percent"),
+    "energy, VTP\n(paper -3)": (EVERY, "slurm-vtp", "energy_change_percent"),
+}
+"""Printed figures that are shown by run times."""
 GROWING = ("turnaround_change_percent", "energy_change_percent")
 
 
@@ -57,6 +67,7 @@ class VariabilityStudy:
         threads: Simulations at a time.
         variant: Units and backfill.
         idle_w: Watts of an idle socket, for the energy of the machine; the budget does not cover them.
+        extensions: Draws on which run times are varied; 0 for none.
     """
 
     folder: Path
@@ -66,6 +77,7 @@ class VariabilityStudy:
     threads: int = 2
     variant: Variant = SOCKETS
     idle_w: tuple[float, ...] = (10.0, 20.0, 30.0)
+    extensions: int = 0
 
     def cases(self) -> dict[str, BudgetCase]:
         """Return what is simulated, by name.
@@ -90,14 +102,21 @@ class VariabilityStudy:
         """Simulate and compare with the paper."""
         simulated = self.simulate(progress)
         at = self.cases().get(setting(TRAFFIC, BUDGET_W))
-        return self.report(simulated, None if at is None else PowerOverTime.of(at))
+        more = stretched(self.folder, self.extensions, self.threads) if self.extensions else {}
+        return self.report(simulated, None if at is None else PowerOverTime.of(at), more)
 
-    def report(self, simulated: Samples, over_time: PowerOverTime | None = None) -> StudyReport:
+    def report(
+        self, simulated: Samples, over_time: PowerOverTime | None = None, varied: Mapping[float, Samples] | None = None
+    ) -> StudyReport:
         """Return tables, pictures and claims; Figure 1 where its budget was simulated."""
         samples = derived(simulated, self.idle_w)
         whole = set(samples.settings)
         found = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
         parts: list[Block] = [*tables(samples, TOLD.labels), *idle_tables(samples, self.idle_w)]
+        most = bounds(self.cases())
+        parts.append(bounds_table(most))
+        if varied:
+            parts.append(stretch_table({factor: derived(each) for factor, each in varied.items()}, STRETCHED))
         drawn = [*pictures(samples, TOLD.labels)]
         if over_time is not None:
             parts, drawn = [over_time.table(), *parts], [over_time.picture(), *drawn]
@@ -110,6 +129,8 @@ class VariabilityStudy:
             "whole_nodes": self.variant.whole_nodes,
             "rapl": self.variant.rapl,
             "idle_w": list(self.idle_w),
+            "stretch": self.variant.stretch,
+            "without_budget_percent": most,
             "figure_1": None if over_time is None else over_time.document(),
             "results": samples.rows(),
         }
@@ -134,10 +155,10 @@ def derived(samples: Samples, idle_w: tuple[float, ...] = ()) -> Samples:
 
     The energy of the machine is that of the jobs and of idle sockets: as the budget covers running jobs alone, no
     schedule depends on idle watts. The growth of a saving is its change at the least budget less that at the greatest,
-    in points.
+    in points, and so is what bursty traffic saves less what heavy traffic does.
     """
     values = dict(samples.values)
-    relative = dict(RELATIVE)
+    relative = {name: pair for name, pair in RELATIVE.items() if pair[1] in samples.policies}
     for watts in idle_w:
         name = idle_metric(watts)
         relative[f"{name}_change_percent"] = (name, BASE)
@@ -158,6 +179,8 @@ def derived(samples: Samples, idle_w: tuple[float, ...] = ()) -> Samples:
     for policy in samples.policies:
         for name in dict.fromkeys(m for s, p, m in values if p == policy):
             means[EVERY, policy, name] = np.mean([values[s, policy, name] for s in main.values()], axis=0)
+        by_traffic = [np.mean([values[main[t, b], policy, GROWING[0]] for b in BUDGETS_W], axis=0) for t in TRAFFICS]
+        means[EVERY, policy, "turnaround_traffics_points"] = by_traffic[0] - by_traffic[1]
         for traffic in TRAFFICS:
             ends = [main[traffic, b] for b in (BUDGETS_W[0], BUDGETS_W[-1])]
             for name in GROWING:

@@ -61,8 +61,10 @@ def cores_of(code: Code) -> int:
     return 8 if code.name in ("facesim", "fluidanimate") else 16
 
 
-def with_watts(jobs: Jobs) -> Jobs:
+def with_watts(jobs: Jobs, stretch: float = 1.0) -> Jobs:
     """Return the jobs with power profiles of a socket of average chips, generated at 100 ms.
+
+    Run times are ``stretch`` times the estimates, and known: no run time of the paper is published.
 
     A job's profile is the mean over its processes; each process begins it with the job. The column ``cores`` of
     ``extra`` has the cores of all its sockets together.
@@ -70,6 +72,7 @@ def with_watts(jobs: Jobs) -> Jobs:
     Raises: InputError as ``with_sp_mz``, which names the applications first.
     """
     named = with_sp_mz(jobs)
+    named = replace(named, runtime_s=stretch * named.runtime_s, walltime_s=stretch * named.walltime_s)
     codes = [applications()[name] for name in named.app.names]
     series = [_average_watts(code) for code in codes]
     first = np.concatenate(([0], np.cumsum([len(s) for s in series]))).astype(np.int64)

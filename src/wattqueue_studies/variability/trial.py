@@ -47,14 +47,18 @@ class Variant:
         backfill: ``easy``, or ``published``: as the published simulator backfills.
         whole_nodes: Whether jobs get whole nodes of two sockets, instead of sockets.
         rapl: Whether each socket of a running job is limited to the watts that admission counted for it.
+        stretch: Run times over the estimates, which stand for the run times that are not published.
     """
 
     backfill: str = "easy"
     whole_nodes: bool = False
     rapl: bool = False
+    stretch: float = 1.0
 
     def __post_init__(self) -> None:
-        """Raise InputError for an unknown backfill."""
+        """Raise InputError for an unknown backfill, or run times that are none."""
+        if not 0.0 < self.stretch < np.inf:
+            raise InputError("run times must be above 0", where="--stretch", hint="over the estimates, such as 1.09")
         if self.backfill not in BACKFILLS:
             raise InputError(
                 f"no backfill {self.backfill!r}", where="--backfill", hint=one_of(self.backfill, BACKFILLS)
@@ -66,7 +70,8 @@ class Variant:
         units = "whole nodes of two sockets" if self.whole_nodes else "single sockets"
         passes = "EASY" if self.backfill == "easy" else "the published simulator's backfill (10 jobs, each minute)"
         limits = " RAPL limits each to the watts that were counted for it." if self.rapl else ""
-        return f"Jobs get {units}, by {passes}.{limits}"
+        times = "" if self.stretch == 1.0 else f" Run times are {self.stretch:g} times the estimates."
+        return f"Jobs get {units}, by {passes}.{limits}{times}"
 
     @property
     def machine(self) -> Machine:
@@ -212,7 +217,7 @@ def cases(
     """
     found = {}
     for traffic in traffics:
-        jobs = with_watts(read_cwm(folder / f"traffic_{traffic}.csv").jobs)
+        jobs = with_watts(read_cwm(folder / f"traffic_{traffic}.csv").jobs, variant.stretch)
         for budget_w in budgets_w:
             name = setting(traffic, budget_w)
             found[name] = case = BudgetCase(jobs, budget_w, variant)

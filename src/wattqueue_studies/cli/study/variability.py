@@ -22,6 +22,7 @@ def run(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Has traffic_bursty.csv and traffic_heavy.csv of paper 2.")
     ],
+    *,
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of the sockets.")] = 30,
     budget: Annotated[
         list[float] | None,
@@ -38,6 +39,14 @@ def run(
         bool,
         typer.Option("--rapl", help="Limit each socket to the watts counted for it; each run with and without."),
     ] = False,
+    stretch: Annotated[
+        float,
+        typer.Option(min=0.1, max=10.0, help="Run times over the estimates: those of the paper are not published."),
+    ] = 1.0,
+    extensions: Annotated[
+        int,
+        typer.Option(min=0, max=1_000, help="Also vary run times, on so many draws, as the paper's simulator runs."),
+    ] = 0,
     idle: Annotated[
         list[float] | None,
         typer.Option(min=0, max=2e5, help="Watts of an idle socket, for the machine's energy; may be repeated."),
@@ -53,7 +62,6 @@ def run(
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     budgets_w = BUDGETS_W if budget is None else tuple(1e3 * b for b in budget)
-    study = VariabilityStudy(
-        folder, seeds, budgets_w, threads=output.threads, variant=Variant(backfill, whole_nodes, rapl)
-    )
+    variant = Variant(backfill, whole_nodes, rapl, stretch)
+    study = VariabilityStudy(folder, seeds, budgets_w, threads=output.threads, variant=variant, extensions=extensions)
     output.perform(study if idle is None else replace(study, idle_w=tuple(idle)))
