@@ -155,7 +155,7 @@ def test_the_report_says_what_it_used_and_shows_every_published_figure(small: St
     assert text.count("(5.3") >= 12
     claims = small.document()["claims"]
     assert len(claims) == len(TOLD.claims)
-    fitted = [c for c in claims if c["verdict"] == "not comparable"]
+    fitted = [c for c in claims if c["verdict"] == "by construction"]
     assert [(c["policy"], c["metric"], c["over"]) for c in fitted] == [
         ("min-runtime", "turnaround_s_mean", "base-slurm")
     ]
@@ -279,7 +279,7 @@ def test_command_line(tmp_path: Path, data_dir: Path) -> None:
     assert done.stdout == (tmp_path / "study.json").read_text()
     found = json.loads(done.stdout)
     assert found["seeds"] == 1
-    assert {c["verdict"] for c in found["claims"]} == {"undecided", "not comparable"}
+    assert {c["verdict"] for c in found["claims"]} == {"undecided", "by construction"}
     assert "EAMC on two clusters" in (tmp_path / "report.html").read_text()
     assert "p1, p2: EAR coefficients" in (tmp_path / "tables.md").read_text()
     wrong = wattqueue(*run, "--coefficients", coefficients)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wattqueue.report.document import Block
+from wattqueue.report.document import Block, Table
 from wattqueue.report.figure import Drawn
 from wattqueue_studies.eamc.choices import (
     SHARES,
@@ -25,6 +25,7 @@ from wattqueue_studies.eamc.choices import (
 from wattqueue_studies.eamc.cirne import CirneModel
 from wattqueue_studies.eamc.extensions import extensions
 from wattqueue_studies.eamc.misnamed import MisnamedResult, misnamed
+from wattqueue_studies.eamc.spans import span_table, spans, with_trends
 from wattqueue_studies.eamc.tables import (
     BY_BACKFILL,
     BY_ERROR,
@@ -134,10 +135,14 @@ class EamcStudy:
         profiles = profiles_of(tables)
         both = systems(profiles)
         jobs = (self.model or CirneModel()).jobs
-        found, easy, erred = (TOLD.judge(s) for s in (simulated.conservative, simulated.easy, simulated.erred))
+        found, easy, erred = (
+            TOLD.judge(with_trends(s)) for s in (simulated.conservative, simulated.easy, simulated.erred)
+        )
         seeds, threads, more = range(self.easy_seeds), self.threads, list[ComparisonTable]()
         checked: MisnamedResult | None = None
+        varied: list[Table] = []
         if self.extended:
+            varied.append(span_table(spans(both, range(self.seeds), threads=threads, model=self.model)))
             more.append(extensions(both, seeds, range(self.seeds), threads=threads, model=self.model))
             if tables is not None:
                 checked = misnamed(both["p1/p2"], tables, seeds, threads=threads, model=self.model)
@@ -170,6 +175,7 @@ class EamcStudy:
             more=[
                 beside_table(BY_BACKFILL, list(found.rows), list(easy.rows)),
                 beside_table(BY_ERROR, list(easy.rows), list(erred.rows)),
+                *varied,
                 *more,
                 *((checked.comparisons, checked.found) if checked else ()),
             ],

@@ -187,7 +187,8 @@ def measures(run: Run, favoured: NDArray[np.int64]) -> dict[str, float]:
 
     Energy and run times are sums over jobs, idle nodes left out; frequencies are means over jobs;
     ``_p1`` and so on are over the jobs that ran in that partition, but ``best_partition_percent_p2``
-    is over those whose best partition it is. ``energy_of_second`` is the energy of the second partition over that of
+    is over those whose best partition it is. ``imbalance_percent`` is the difference of the responses on
+    the two partitions, of the mean response; ``energy_of_second`` is the energy of the second partition over that of
     the first.
 
     Raises: EngineError where a job did not run.
@@ -217,6 +218,8 @@ def measures(run: Run, favoured: NDArray[np.int64]) -> dict[str, float]:
         found[f"job_energy_j_{part.name}"] = float(schedule.energy_j[here].sum())
         found[f"frequency_ghz_mean_{part.name}"] = _mean(ghz[here])
         found[f"best_partition_percent_{part.name}"] = 100 * _mean(on_best[wants])
+    here, there = (found[f"turnaround_s_mean_{part.name}"] for part in machine.partitions[:2])
+    found["imbalance_percent"] = 100.0 * abs(here - there) / found["turnaround_s_mean"]
     first, second = (found[f"job_energy_j_{part.name}"] for part in machine.partitions[:2])
     found["energy_of_second"] = second / first if first else float("nan")
     return found
