@@ -24,6 +24,7 @@ from wattqueue_studies.powercap.cell import (
     MEAN,
     NAIVE,
     POLICIES,
+    REAL_MEAN,
     PowercapCell,
     capped_part,
     hours,
@@ -44,7 +45,7 @@ from wattqueue_studies.powercap.runs import (
     pooled,
     samples_of,
 )
-from wattqueue_studies.powercap.study import TOLD, PowercapStudy, Runs, cells_of, claims, report
+from wattqueue_studies.powercap.study import TOLD, PowercapStudy, Runs, cells_of, claims, report, with_points
 from wattqueue_studies.powercap.tables import pictures
 
 MACHINE = Machine("m", (Partition("p", 10, idle_w=50.0, max_w=1000.0),), cap_scope="dynamic")
@@ -156,18 +157,25 @@ def test_intervals_are_over_traces() -> None:
 def test_of_one_trace_nothing_is_shown() -> None:
     found = runs_of([r for r in few_rows() if r["window"] == 0])
     assert found.left_out == ()
-    assert {row.verdict.value for row in claims([found]).rows} <= {"undecided", "not comparable"}
+    assert {row.verdict.value for row in claims([found]).rows} <= {"undecided", "by construction"}
 
 
 def test_published_figures_stand_beside_ours() -> None:
     rows = {(r["policy"], r["metric"], r["source"]): r for r in claims([runs_of(few_rows())]).document()}
     unused = rows[NAIVE, "unused_percent", "6.5"]
     assert (unused["published"], unused["ours"], unused["difference"]) == (74, pytest.approx(75.0), pytest.approx(1.0))
-    assert unused["verdict"] == "not comparable"  # idle watts were inferred from it
+    assert unused["verdict"] == "by construction"  # idle watts were inferred from it
     assert rows[NAIVE, "turnaround_change_percent", "6.5"]["without_left_out"] == pytest.approx(15.0)
     assert rows[MEAN, EXCESS_MEDIAN, "6.5, median"]["ours"] == pytest.approx(5.0)
-    assert len([r for r in rows if r[0] == MEAN]) == 5
-    assert len(TOLD.claims) == 11
+    assert len([r for r in rows if r[0] == MEAN]) == 5  # real mean was not run: nothing is compared with it
+    assert len(TOLD.claims) == 13
+
+
+def test_mean_is_compared_with_real_mean_in_points() -> None:
+    values = {(ALL, MEAN, "unused_percent"): [3.0, 5.0], (ALL, REAL_MEAN, "unused_percent"): [6.0, 4.0]}
+    found = with_points(Samples({key: np.array(each) for key, each in values.items()}))
+    assert found.of(ALL, MEAN, "unused_over_real_points").tolist() == [-3.0, 1.0]
+    assert len(found.values) == 3
 
 
 def test_a_capped_run_without_its_figures_is_a_defect() -> None:

@@ -38,7 +38,9 @@ EASY = "easy"
 IN_FLIGHT = "easy+pc-inflight"
 """The mean, corrected by what is measured of each job."""
 NAIVE, MAX, MEAN = "easy+pc-naive", "easy+pc-max", "easy+pc-mean"
-POLICIES = (NAIVE, MAX, MEAN, "easy+pc-real-max", "easy+pc-real-mean")
+REAL_MEAN = "easy+pc-real-mean"
+"""The true mean of each job: an oracle."""
+POLICIES = (NAIVE, MAX, MEAN, "easy+pc-real-max", REAL_MEAN)
 """The paper's five estimators as policies; the real ones are oracles."""
 MACHINE = "marconi100"
 """Machine of the catalogue; its idle watts are inferred from a figure of the paper (see its file)."""

@@ -70,6 +70,7 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "easy+pc-adaptive-1": Rule("easy+pc-adaptive-1", 1.0),
     "easy+pc-adaptive-0.1": Rule("easy+pc-adaptive-0.1", 0.1),
+    "easy+pc-app-adaptive-1": Rule("easy+pc-app-adaptive-1", 1.0),
     "easy+pc-adaptive, 5 %": Rule("easy+pc-adaptive-1", 5.0, (("epsilon", 0.05),)),
     "easy+pc-chance-1": Rule("easy+pc-chance-1", 1.0),
     "easy+pc-chance-0.1": Rule("easy+pc-chance-0.1", 0.1),

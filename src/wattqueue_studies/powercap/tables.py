@@ -37,7 +37,7 @@ def beside(told: Published, means: Mapping[tuple[float, str], Samples]) -> Table
     """Return every printed figure beside ours, for each figure of idle watts and each choice of groups."""
     heads = ["", "printed", *(f"{idle_w:g} W\n{which}" for idle_w, which in means)]
     rows = []
-    for one in told.claims:
+    for one in (c for c in told.claims if c.metric in (*COLUMNS, EXCESS_MEDIAN)):
         name = f"{marked_policy(one.policy)}: {told.labels[one.metric]}"
         cells = [_cell(samples, which, one.policy, one.metric) for (_, which), samples in means.items()]
         rows.append([name, f"{one.claim.published:g}", *cells])
