@@ -98,6 +98,17 @@ class ChipPair:
         """Return the column of a quantity in ``flat``."""
         return (app * len(QUANTITIES) + QUANTITIES.index(quantity)) * len(HALVES) + HALVES.index(half)
 
+    def known(self, app: int) -> tuple[str, ...]:
+        """Return the quantities that were measured of an application."""
+        return tuple(q for k, q in enumerate(QUANTITIES) if not np.isnan(self.median[:, app, k]).any())
+
+    @property
+    def repeated(self) -> bool:
+        """Return whether some chip ran each application more than once, so that halves of its runs differ."""
+        even, odd = (self.median[..., HALVES.index(half)] for half in HALVES[1:])
+        differs = (np.nan_to_num(even) != np.nan_to_num(odd)).any(axis=2)
+        return bool(differs.any(axis=0).all())
+
     @property
     def flat(self) -> Floats:
         """Return all medians, one row per chip, as resampling takes them. Shape (chips, 12)."""

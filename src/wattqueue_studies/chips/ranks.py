@@ -10,7 +10,7 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate
-from wattqueue_studies.chips.chip_runs import HALVES, QUANTITIES, ChipPair
+from wattqueue_studies.chips.chip_runs import HALVES, ChipPair
 from wattqueue_studies.frame.samples import resampled
 
 SHARES = (0.25, 0.5, 0.75)
@@ -76,11 +76,12 @@ def reliability(even: Floats, odd: Floats) -> float:
 
 def rank_rows(pair: ChipPair) -> Iterator[RankRow]:
     """Yield the rank correlations of a pair for all combinations of watts and time."""
-    for quantities in product(QUANTITIES, QUANTITIES):
+    for quantities in product(pair.known(0), pair.known(1)):
         found = _Correlation(*([pair.column(app, q, half) for half in HALVES] for app, q in enumerate(quantities)))
         flat = pair.flat
         both = found.reliabilities(flat)
-        yield RankRow(pair.apps, quantities, resampled(flat, found.raw), resampled(flat, found.corrected), both)
+        without = resampled(flat, found.corrected) if pair.repeated else Estimate(len(flat), float("nan"))
+        yield RankRow(pair.apps, quantities, resampled(flat, found.raw), without, both)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,9 @@ def saving_rows(pair: ChipPair) -> Iterator[SavingRow]:
     """Yield what each rank saves for each application of a pair, in watts and in time."""
     for app in (0, 1):
         other = 1 - app
-        for quantity in QUANTITIES:
-            ranks = {
-                f"own {quantity}": pair.column(app, quantity, "even"),
-                f"watts of {pair.apps[other]}": pair.column(other, "watts"),
-                f"time of {pair.apps[other]}": pair.column(other, "time"),
-            }
+        for quantity in pair.known(app):
+            own = {f"own {quantity}": pair.column(app, quantity, "even")} if pair.repeated else {}
+            ranks = own | {f"{q} of {pair.apps[other]}": pair.column(other, q) for q in pair.known(other)}
             scored = pair.column(app, quantity, "odd")
             for share in SHARES:
                 for name, column in ranks.items():

@@ -19,7 +19,11 @@ from wattqueue_studies.cli.study._run import ParallelStudy
 def run(
     output: ParallelStudy,
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Runs as PAL has them: sgemm, pagerank, bert, resnet (CSV).")
+        Path,
+        typer.Argument(
+            metavar="FOLDER|SET",
+            help="Runs as PAL has them: sgemm, pagerank, bert, resnet (CSV); or a file that states its columns (TOML).",
+        ),
     ],
     factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of jobs for the simulations.")] = 20,
@@ -41,5 +45,13 @@ def run(
 
     if nodes is not None and not extensions:
         raise InputError("--nodes is for --extensions", where="--nodes", hint="add --extensions")
+    if folder.suffix == ".toml":
+        from wattqueue_studies.chips.chip_sets import ChipSetStudy
+
+        if extensions or factors is not None:
+            hint = "leave it out for a set of chips"
+            raise InputError("is for the PAL data set", where="--extensions, --factors", hint=hint)
+        output.perform(ChipSetStudy(folder, draws, output.threads))
+        return
     import_module("scipy.stats")  # ranks: fail before the work if it is missing
     output.perform(ChipsStudy(folder, factors, draws, output.threads, extensions, nodes))
