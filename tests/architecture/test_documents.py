@@ -20,6 +20,7 @@ REFERENCES = {
     "glossary.md": "looked up word by word",
     "powercap-tables.md": "written by a command",
     "runtimes-tables.md": "written by a command",
+    "reproduced.md": "written by a command",
 }
 """Pages that may be longer, with the reason: nobody reads them from top to bottom."""
 
