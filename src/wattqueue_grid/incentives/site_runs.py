@@ -44,7 +44,7 @@ class SimulatedSite:
 
     def run(self, targets: LoadTargets | None = None, jobs: Jobs | None = None) -> Run:
         """Simulate, with load targets or without; ``jobs`` replaces the workload, with other consent for example."""
-        policy = load_policy(self.policy, estimator=self.estimator)
+        policy = load_policy(self.policy, machine=self.machine, estimator=self.estimator)
         run = simulate(self.jobs if jobs is None else jobs, self.machine, policy, cap=self.cap, targets=targets)
         if self.finished is not None:
             self.finished()

@@ -134,4 +134,4 @@ def _simulated(source: Source, jobs: Jobs, policy: str | None, cap: str) -> Sche
             "its jobs drew what physics states", where=source.recorded.where,
             hint="simulate them with the same --physics without targets, and name that run by --counterfactual",
         )  # fmt: skip
-    return without_targets(jobs, machine, load_policy(named), parse_cap(cap, machine))
+    return without_targets(jobs, machine, load_policy(named, machine=machine), parse_cap(cap, machine))
