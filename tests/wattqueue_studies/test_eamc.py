@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from tests.program import wattqueue
+from tests.wattqueue_studies.equal_work import equal_work
 from wattqueue.errors import InputError
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
 from wattqueue.policy.rows import find_row
 from wattqueue.report.document import Figures
 from wattqueue_studies.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
 from wattqueue_studies.eamc.cirne import DAY_S, CirneModel
+from wattqueue_studies.eamc.spans import ENDS, TREND, span_table, spans, with_trends
 from wattqueue_studies.eamc.study import EamcStudy, PaperRuns
 from wattqueue_studies.eamc.tables import TOLD
 from wattqueue_studies.eamc.workloads import CONSERVATIVE, Case, System, profiles_from, systems, tables_from, workload
@@ -286,3 +288,35 @@ def test_command_line(tmp_path: Path, data_dir: Path) -> None:
     assert wrong.returncode == 2
     assert wrong.stderr.count("\n") == 1
     assert "--apps A" in wrong.stderr
+
+
+def test_trends_are_those_from_13_to_50_percent_by_hand() -> None:
+    """Priority-inc responds 10 % faster than min-runtime at 13 %, 40 % at 50 %; its clock on p2 falls by 1 GHz."""
+    values = {}
+    for setting, response, ghz in ((ENDS[0], 90.0, 2.5), (ENDS[1], 60.0, 1.5)):
+        for policy, seconds in (("min-runtime", 100.0), ("eamc-priority-inc", response)):
+            values[setting, policy, "turnaround_s_mean"] = np.full(2, seconds)
+            values[setting, policy, "frequency_ghz_mean_p2"] = np.full(2, ghz)
+    found = with_trends(equal_work(values))
+    assert found.of(TREND, "eamc-priority-inc", "response_points") == pytest.approx([-30.0, -30.0])
+    assert found.of(TREND, "eamc-priority-inc", "clock_ghz") == pytest.approx([-1.0, -1.0])
+    alone = equal_work({key: value for key, value in values.items() if key[0] == ENDS[0]})
+    assert set(with_trends(alone).values) == set(alone.values)
+
+
+def test_responses_on_two_partitions_are_balanced_by_their_difference(samples: Samples) -> None:
+    for policy in ("min-runtime", "eamc-reorder"):
+        one, two, every, found = (
+            samples.of("p1/p2, 13 %", policy, metric)
+            for metric in ("turnaround_s_mean_p1", "turnaround_s_mean_p2", "turnaround_s_mean", "imbalance_percent")
+        )
+        np.testing.assert_allclose(found, 100.0 * np.abs(one - two) / every)
+
+
+def test_spans_of_arrivals_are_simulated_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wattqueue_studies.eamc.spans.SPANS", (6.0, 12.0))
+    found = spans(systems(profiles_from(None, None)), range(2), threads=1, model=SMALL)
+    table = span_table(found)
+    assert [row[0] for row in table.rows] == ["6 days", "12 days"]
+    assert all(len(row) == len(table.heads) for row in table.rows)
+    assert table.rows[0][1:] != table.rows[1][1:]

@@ -23,7 +23,7 @@ from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.truth import actual_power
-from wattqueue_studies.variability.bounds import PUBLISHED, bounds
+from wattqueue_studies.variability.bounds import PUBLISHED, bounds, stretch_table
 from wattqueue_studies.variability.knowledge import BASE, ORACLE, POLICIES, samples_of
 from wattqueue_studies.variability.nodes import node_jobs
 from wattqueue_studies.variability.power_over_time import SHOWN, PowerOverTime
@@ -251,6 +251,15 @@ def test_nothing_wins_more_than_no_budget(data_dir: Path) -> None:
     assert list(bounds({f"{at}, {COMMON}": BudgetCase(jobs(), 5e3), at: BudgetCase(jobs(), 5e3)})) == [
         f"{at}, {COMMON}"
     ]
+
+
+def test_printed_figures_stand_beside_each_other_by_run_times() -> None:
+    at = ("bursty, 20 kW", "slurm-vtp", "turnaround_change_percent")
+    found = {f: equal_work({at: np.array([v - 1.0, v + 1.0])}) for f, v in ((1.0, -10.0), (1.09, -15.0))}
+    table = stretch_table(found, {"bursty, 20 kW": at})
+    assert [row[0] for row in table.rows] == ["1", "1.09"]
+    assert [row[1].split()[0] for row in table.rows] == ["-10.0", "-15.0"]
+    assert "fitted" in table.note
 
 
 def test_run_times_are_stretched_and_known() -> None:
