@@ -25,8 +25,9 @@ from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardWriter
-from wattqueue.live.guard.serve import WriteGuard, listen, serve
+from wattqueue.live.guard.serve import WriteGuard
 from wattqueue.live.guard.settings import GuardSettings
+from wattqueue.live.guard.sockets import listen, serve
 from wattqueue.live.reports.why_file import WhyFile
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult
