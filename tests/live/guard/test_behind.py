@@ -9,11 +9,13 @@ import pytest
 
 from tests.live import (
     test_conformance,
+    test_corrected_live,
     test_in_flight_live,
     test_ledger_meter,
     test_measured_ledger_live,
     test_node_limits,
     test_parking,
+    test_placement,
     test_replay,
     test_shared_nodes,
     test_telemetry_cap,
@@ -35,7 +37,7 @@ from wattqueue.model.signals import Cap
 
 MODULES = (
     test_conformance, test_in_flight_live, test_ledger_meter, test_measured_ledger_live, test_node_limits, test_parking,
-    test_replay, test_shared_nodes, test_telemetry_cap,
+    test_placement, test_replay, test_shared_nodes, test_telemetry_cap,
 )  # fmt: skip
 SLOWER = lab_machine(8, (2e9, 1e9))
 ALL = frozenset({"estimates", "limits", "frequencies"})
@@ -66,6 +68,20 @@ def test_the_simulator_and_a_guarded_slurm_agree(policy: str, behind: Behind, tm
 def test_shared_nodes_change_nothing(policy: str, behind: Behind, tmp_path: Path) -> None:
     test_conformance.test_shared_nodes_change_no_decision_about_the_others(policy, tmp_path)
     nothing_refused(behind)
+
+
+@pytest.mark.parametrize("behind", [{"accepted": ALL}], indirect=True)
+@pytest.mark.parametrize("margin", [0.9, 1.2])
+def test_corrections_behind_a_base(margin: float, behind: Behind, tmp_path: Path) -> None:
+    """Factors of nodes and a margin: jobs count, and are licensed, what the corrected estimator predicts."""
+    chosen = test_corrected_live.policy("history-mean", {"part": "margin", "factor": margin}, placement="least-watts")
+    slurm = test_placement.cluster()
+    controller = test_placement.controller_of(slurm, tmp_path, policy=chosen)
+    jobs = [test_placement.submit(slurm, seconds=8.0) for _ in range(4)]
+    test_placement.run(controller, slurm, 20)
+    nothing_refused(behind)
+    assert {job.state for job in jobs} == {"COMPLETED"}
+    assert controller.troubles == {}
 
 
 @pytest.mark.parametrize("behind", [{"accepted": ALL}], indirect=True)
