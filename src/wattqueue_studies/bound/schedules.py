@@ -99,7 +99,7 @@ class Lists:
         draws = rng.random((tries, 4))
         near = draws[:, 0] + rng.standard_normal(tries) * np.maximum(0.1, 3.0 / length)
         draws[:, 1] = np.clip(np.where(draws[:, 1] < 0.5, near, rng.random(tries)), 0.0, 1.0 - 1e-12)
-        scale = 0.3 * float(self.jobs.run.mean()) * np.geomspace(1.0, 0.003, tries)
+        scale = 0.1 * float(self.jobs.run.mean()) * np.geomspace(1.0, 0.003, tries)
         draws[:, 3] = -np.log1p(-draws[:, 3]) * scale
         return draws
 
