@@ -25,8 +25,8 @@ from wattqueue_studies.bound.instance import Instance, Whole
 GAP = 1e-4
 """Relative difference of the program's value and the bound at which the search ends."""
 MOST_ROUNDS = 200
-SMOOTHED = 0.6
-"""Weight of the best prices so far among those that are tried next."""
+SMOOTHED = (0.6, 0.3, 0.15, 0.0)
+"""Weights of the best prices so far among those that are tried next, one after the other."""
 BLOCKS = 4
 """Columns that a job may get in a round: the cheapest start of each quarter of the grid."""
 
@@ -184,7 +184,7 @@ def generate_columns(
         master.add(starts)
     price = np.zeros_like(pricing.grid.price)
     best = Prices(price, pricing.bound(price, found), found.value.min(axis=1), 0)
-    weight, stopped = SMOOTHED, f"stopped after {MOST_ROUNDS} rounds"
+    stopped = f"stopped after {MOST_ROUNDS} rounds"
     for rounds in range(1, MOST_ROUNDS + 1):
         solved = master.solve()
         if solved is None:
@@ -192,20 +192,17 @@ def generate_columns(
             break
         value, price, dual = solved
         found.limit[:] = dual - 1e-9 * abs(value) / len(dual)
-        added = 0
-        while not added:
+        for weight in SMOOTHED:  # until something enters; at last at the program's own prices
             smooth = weight * best.price + (1.0 - weight) * price
             bound = pricing.bound(smooth, found)
             if bound > best.bound or rounds == 1:
                 best = Prices(smooth, bound, found.value.min(axis=1), rounds)
             added = master.add(_entering(pricing, found, price, dual))
-            if weight == 0.0:
+            if added:
                 break
-            weight = weight / 2.0 if not added and weight > 0.05 else 0.0 if not added else weight
         if value - best.bound <= GAP * abs(value) or not added:
             stopped = ""
             break
-        weight = SMOOTHED
     return Prices(best.price, best.bound, best.cheapest, rounds, stopped)
 
 

@@ -72,13 +72,11 @@ class BoundStudy:
     Attributes:
         name: What was assessed, for headings.
         policy: Name of the policy.
-        capped: Whether there was a cap.
         windows: What was found, by window.
     """
 
     name: str
     policy: str
-    capped: bool
     windows: list[Assessed]
 
     def ratios(self) -> dict[str, list[float]]:
@@ -243,7 +241,7 @@ def bound_windows(
         found.append(assess(inputs, window, search, facts, clock))
         if told is not None:
             told(len(found), total)
-    return BoundStudy(name, inputs.policy.name, inputs.cap.limited, found)
+    return BoundStudy(name, inputs.policy.name, found)
 
 
 def refuse_others(proofs: Sequence[Proof], inputs: RunInputs, search: Search) -> None:
