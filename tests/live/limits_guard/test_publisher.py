@@ -112,6 +112,19 @@ def test_frequencies_alone_are_passed_on_within_what_the_agent_allows(tmp_path: 
     assert [one.limits for one in world.wire.sent] == [{"policy0": SLOW_HZ}, {"policy0": 1e9}, {"policy0": FAST_HZ}]
 
 
+def test_frequencies_expire_without_a_planner(tmp_path: Path) -> None:
+    world = LimitsWorld(settings(tmp_path, "none", away_s=20.0))
+    world.step()
+    world.request(n1={"policy0": SLOW_HZ}, n2={"policy0": SLOW_HZ, "package-0": 70.0, "package-1": 70.0})
+    for _ in range(15):
+        world.step()
+    assert [world.nodes[name].hertz for name in NODES[:2]] == [SLOW_HZ, SLOW_HZ]
+    for _ in range(45):
+        world.step()
+    assert [world.nodes[name].hertz for name in NODES[:2]] == [FAST_HZ, FAST_HZ]
+    assert [world.force_w(name) for name in NODES[:2]] == [MOST_W, MOST_SET_W]
+
+
 def test_limits_stay_between_those_of_the_settings_and_of_the_agent(tmp_path: Path) -> None:
     world = LimitsWorld(settings(tmp_path, "none", least_w={"n1": 250.0}))
     world.step()

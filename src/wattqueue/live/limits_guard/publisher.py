@@ -11,8 +11,9 @@ A request names the limits of a node, as an agent takes them. What is published 
   has to ask for it.
 
 A request stands until the next one, and is renewed. After ``away_s`` without a planner each node that was limited gets
-the same share of what the cap leaves, so that what starts meanwhile is not held back by the limits of idle nodes. Once
-this process is gone limits expire within ``hold_s``, and agents restore what they found.
+the same share of what the cap leaves, so that what starts meanwhile is not held back by the limits of idle nodes, and
+frequencies are left to expire. Once this process is gone limits expire within ``hold_s``, and agents restore what they
+found.
 
 Requests:
 
@@ -104,6 +105,7 @@ class LimitPublisher:
         self._asked: set[str] = set()
         """Nodes with a request that was not sent yet."""
         self._begun_s = self._heard_s = self.clock()
+        self._away = False
         self._stepped_s = -math.inf
 
     # -- requests ------------------------------------------------------------------------------
@@ -242,12 +244,12 @@ class LimitPublisher:
 
     def _want(self, spans: Mapping[str, LimitRange], now_s: float) -> None:
         """Decide the limit of each node that is limited: its request, or less where the cap has no room for all."""
-        away = not 0.0 <= now_s - self._heard_s < self.settings.away_s
+        self._away = not 0.0 <= now_s - self._heard_s < self.settings.away_s
         live = []
         for name, span in spans.items():
             node, requested_w = self.nodes[name], self._requested_w(name, span)
             if not math.isnan(requested_w):
-                node.wanted_w = span.high_w if away else min(max(requested_w, span.low_w), span.high_w)
+                node.wanted_w = span.high_w if self._away else min(max(requested_w, span.low_w), span.high_w)
                 live += [] if node.why else [(node, span.low_w)]
         others_w = self.possible_w - sum(node.possible_w for node, _ in live)
         left_w = max(0.0, self._limit_w(now_s) - others_w - sum(low_w for _, low_w in live))
@@ -266,18 +268,23 @@ class LimitPublisher:
     def _values(self, name: str) -> dict[str, float]:
         """Return what a node is asked for: watts of its parts, and frequencies within what its agent allows."""
         node, state = self.nodes[name], self.states[name]
-        request = {k: v for k, v in self.requested[name].items() if k in state.low and k not in state.metered}
-        values = {k: min(max(v, state.low[k]), state.high[k]) for k, v in request.items()}
-        return (
-            values if math.isnan(node.target_w) else values | shares(state, node.target_w - self.settings.rules.other_w)
-        )
+        values: dict[str, float] = {}
+        if not self._away:
+            found = {k: v for k, v in self.requested[name].items() if k in state.low and k not in state.metered}
+            values |= {k: min(max(v, state.low[k]), state.high[k]) for k, v in found.items()}
+        if not math.isnan(node.target_w):
+            values |= shares(state, node.target_w - self.settings.rules.other_w)
+        return values
 
     def _is_due(self, name: str, now_s: float) -> bool:
         """Whether a node is asked now; one that cannot be limited any more keeps what it has until it expires."""
         node, state = self.nodes[name], self.states.get(name)
         if state is None or name not in self.requested:
             return False
-        if not math.isnan(node.target_w) and not (state.metered and state.low.keys() >= set(state.metered)):
+        if math.isnan(node.target_w):
+            if self._away:
+                return False  # its frequencies expire
+        elif not state.metered or not state.low.keys() >= set(state.metered):
             return False
         return name in self._asked or node.is_due(now_s, self.settings.rules.hold_s)
 
