@@ -23,7 +23,7 @@ from wattqueue.runs.perform import perform, prepared
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.record import record, recorded_inputs
 from wattqueue.runs.task import Task
-from wattqueue.whatif.analysis import known_watts, never_above
+from wattqueue.whatif.analysis import never_above
 from wattqueue.whatif.prepare import Question, prepare
 
 SOURCE = "jobs with true watts and times by cells.csv"
@@ -201,7 +201,7 @@ def test_whatif_has_the_same_truth(site: Path) -> None:
     for name, by_construction in ((None, True), (str(site / "physics.toml"), False)):
         setup = prepare(Question(replace(task, physics=name)))
         assert never_above(setup, setup.policy(("easy", None))) == by_construction
-        known = known_watts(setup)
+        known = setup.known_w
         assert known is not None
         # Tables give cg and ft the watts that the trace lacks: of every 12 jobs 3 have none, one of them is lu.
         assert int(np.isnan(known).sum()) == (8 if name is None else 2)
