@@ -80,7 +80,7 @@ class World:
 
     def policy(self) -> Policy:
         """The row with its own ledger or another one, and mostly with an estimator that may be far off."""
-        policy = policy_of(self.row, self.rng)
+        policy = policy_of(self.row, self.machine, self.rng)
         if self.rng.random() < 0.8:
             policy = replace(policy, estimator=ByUser())
         require_live(policy, self.machine, agents=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_only_the_oracle_is_one() -> None:
 def test_rows_of_paper_2_with_a_table_from_a_file(name: str, tmp_path: Path) -> None:
     write_unit_factors(tmp_path / "watts.csv", TABLE)
     row = published_rows()[name]
-    more = {}
+    more: dict[str, Any] = {}
     for axis in ("estimator", "placement"):
         given = row[axis] if isinstance(row[axis], dict) else {"part": row[axis]}
         if given["part"] in ("unit-watts", "oracle-unit-watts", "benchmark"):

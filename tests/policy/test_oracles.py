@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from wattqueue.parts.order.penalised import Penalised
@@ -37,7 +39,7 @@ class KnowsBest:
         ("easy", {"order": Penalised(inner=KnowsBest())}, "penalised"),  # type: ignore[arg-type]
     ],
 )
-def test_the_oracles_of_a_policy(name: str, parts: dict[str, object], expected: str) -> None:
+def test_the_oracles_of_a_policy(name: str, parts: dict[str, Any], expected: str) -> None:
     assert oracles_of(load_policy(name, **parts)) == expected
 
 

@@ -203,7 +203,7 @@ def ear_files(folder: Path) -> dict[str, str]:
 FAST = Partition("p1", 4, frequencies_hz=(2.0e9,), max_w=400.0)
 HPC = Machine("hpc", (FAST, replace(FAST, name="p2", frequencies_hz=(2.0e9, 1.0e9))))
 EAR = 'reference = "p1"\near = { coefficients = "coefficients.csv", apps = "apps.csv" }\n'
-MIN_RUNTIME = {"order": "all-partitions", "frequency": "fastest"}
+MIN_RUNTIME: dict[str, Any] = {"order": "all-partitions", "frequency": "fastest"}
 
 
 def test_the_equations_of_ear(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class GeneratedCase:
         machine = load_machine(MACHINE)
         jobs = generate(np.random.default_rng(seed), days=self.days, load=self.load, nodes=machine.units)
         cap = cap_above_idle(machine) if self.capped else None
-        parts = {"estimator": CAP_ESTIMATOR} if self.capped else {}
+        parts: dict[str, Any] = {"estimator": CAP_ESTIMATOR} if self.capped else {}
 
         def trial(name: str) -> TrialFigures:
             return measures(simulate(jobs, machine, load_policy(name, **parts), cap=cap))
