@@ -19,6 +19,7 @@ import wattqueue as wq
 from tools.packages import ROOT
 from wattqueue import terminal
 from wattqueue.model.jobs import Jobs
+from wattqueue.sim import engine
 
 
 @contextmanager
@@ -100,6 +101,7 @@ def test_a_file_has_a_line_for_each_tenth_and_a_pipe_none(tmp_path: Path, monkey
 
 def test_simulate_tells_while_a_part_in_python_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled loop reports each 400,000 events, which passes in Python need minutes for."""
+    monkeypatch.setattr(engine, "_EVENTS_IN_PYTHON", 4)
     told = io.StringIO()
     monkeypatch.setattr(sys, "stderr", told)
     jobs = Jobs.build(np.arange(40) * 10.0, [1] * 40, [25.0] * 40)

@@ -68,6 +68,8 @@ from wattqueue.sim.world import ABILITIES, SimulatedWorld
 Ints = NDArray[np.integer]
 Progress = Callable[[int, int], None]
 _EVENTS_A_STEP = 400_000
+_EVENTS_IN_PYTHON = 400
+"""The same once a part in Python has acted, which may take a millisecond an event."""
 
 
 NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximum counted)"
@@ -307,7 +309,7 @@ class Simulation:
         self.truth.loop.next_signal = 1
 
     def go(self, progress: Progress | None = None) -> None:
-        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events, and whenever parts in Python act.
+        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events, more often where parts in Python act.
 
         The loop returns that often without it, too: only here does Python act on a signal such as SIGTERM.
         """
@@ -316,19 +318,22 @@ class Simulation:
         world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()
-            if progress:
-                progress(int(loop.next_arrival - self.truth.ends.filled[0]), len(self.jobs))
             if code == codes.NEED_CONTROL:
                 act()
+                loop.event_limit = min(loop.event_limit, _EVENTS_IN_PYTHON)
                 continue
             if code == codes.DONE:
                 break
             if code == codes.NEED_ROOM:
                 self._make_room()
                 resume = self._bound_run()
+            elif code == codes.PROGRESS:
+                if progress:
+                    progress(int(loop.next_arrival - self.truth.ends.filled[0]), len(self.jobs))
             elif code == codes.NEED_PASS:
                 self.session.schedule(world)
-            elif code != codes.PROGRESS:
+                loop.event_limit = min(loop.event_limit, _EVENTS_IN_PYTHON)
+            else:
                 self._predict()
         if progress:
             progress(len(self.jobs), len(self.jobs))
