@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sim.progress_oracle import instant_is_over
 from wattqueue.kernels.site_meter import COUNT
 from wattqueue.kernels.state import PassState
 from wattqueue.kernels.view_lists import RunningList, list_queue
@@ -77,8 +76,6 @@ class Trace:
     def look(self, *_: int) -> None:
         s = self.simulation
         view, truth, loop = s.view, s.truth, s.truth.loop
-        if not instant_is_over(s):
-            return
         listing = RunningList(view)
         rows = listing.rows[: listing.write()].copy()
         blocks = view.running
@@ -123,7 +120,7 @@ def watched(simulation: Simulation) -> Trace:
     """Run a simulation to its end, and keep each instant."""
     trace = Trace(simulation)
     simulation.go(trace.look)
-    del trace.instants[-2:]  # the last one is told three times: after it, when nothing is to come, and at the end
+    trace.instants.pop()  # the last instant was reported twice: after it, and at the end of the run
     trace.run = simulation.result()
     trace.readings = int(simulation.parts.meter.state[COUNT])
     return trace

@@ -13,7 +13,6 @@ from unittest.mock import patch
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels.loop import ADVANCE
 from wattqueue.parts.backfill.announced_caps import AnnouncedCaps
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.build import time_factors, unit_uw
@@ -32,18 +31,12 @@ def watch(simulation: Simulation) -> tuple[Run, list[str]]:
         return resume()
 
     def look(*_: int) -> None:
-        if instant_is_over(simulation) and (stuck := stuck_job(simulation)):
+        if stuck := stuck_job(simulation):
             found.append(stuck)
 
     with patch.object(simulation, "_bound_run", one_instant):
         simulation.go(look)
     return simulation.result(), found
-
-
-def instant_is_over(simulation: Simulation) -> bool:
-    """Whether the loop stands between two instants; progress is told as well where parts in Python act within one."""
-    loop = simulation.truth.loop
-    return loop.events == 0 and loop.phase == ADVANCE
 
 
 def stuck_job(simulation: Simulation) -> str:
