@@ -9,6 +9,7 @@ import pytest
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
+from tests.live.test_shared_nodes import make_slurm, over
 from wattqueue.live.cluster import ChangeJob, HoldJob, Job, ReleaseJob, Snapshot
 from wattqueue.live.goal import plan_writes
 from wattqueue.live.release import held_for_controller
@@ -114,6 +115,19 @@ def test_a_component_whose_first_one_is_gone_is_held_and_stays_held(
     found = conditions(report)
     assert (line := found.lines(1200.0, 1200.0)[0]).startswith("1 job stays held")
     assert row.key.name in line
+
+
+def test_an_orphan_on_shared_nodes_is_held(tmp_path: Path) -> None:
+    """Jobs carry no watts there; after a crash Slurm planned nodes for such a component, and started nobody else."""
+    slurm = make_slurm()
+    for partition in ("p1", "s"):
+        slurm.submit(1, 50.0, watts=200, partition=partition)
+    controller = over(slurm, tmp_path)
+    seen = components(slurm, (200, 400))
+    row = seen.jobs[1]._replace(partition="s", watts=-1, held_by="", reason="Resources")
+    plan = controller.planner.plan(replace(seen, jobs=(row,)), {}, telemetry_ok=True)
+    assert plan.rows_at(Stage.ORPHANED) == [row]
+    assert [w.target for w in plan_writes(seen, plan.goal) if isinstance(w, HoldJob)] == [str(row.number)]
 
 
 def test_an_orphan_in_a_partition_that_is_not_managed_is_left_alone(slurm: FakeSlurm, tmp_path: Path) -> None:

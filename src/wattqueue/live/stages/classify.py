@@ -142,10 +142,15 @@ def _request(planner: Planner, row: Job, known: Details | None) -> JobRequest:
 def _orphans(now: RoundState) -> None:
     """Find the components whose first one is gone."""
     jobs = now.jobs
-    # what carries no watts and is not held for the controller stands in a partition that is not its concern
+    if not jobs.components:
+        return
+    shared = now.planner.shared_nodes.count(now.snapshot.nodes).partitions
+    # what carries no watts and is not held for the controller stands in a partition that is not its concern, unless
+    # jobs share its nodes: of those the controller released the job
     counted = [
         slot for slot in sorted(jobs.components)
         if jobs.row[slot].watts >= 0 or (jobs.owner[slot], jobs.stage[slot]) == (Owner.HANDED_OVER, Stage.HELD)
+        or not shared.isdisjoint(jobs.row[slot].partition.split(","))
     ]  # fmt: skip
     for row in orphans(now.snapshot.jobs, jobs.rows(counted)):
         jobs.stage[jobs.slot[row.key]] = Stage.ORPHANED
