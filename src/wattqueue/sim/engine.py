@@ -318,13 +318,13 @@ class Simulation:
         world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()
-            if code == codes.NEED_CONTROL:
-                act()
-                loop.event_limit = min(loop.event_limit, _EVENTS_IN_PYTHON)
-                continue
             if code == codes.DONE:
                 break
-            if code == codes.NEED_ROOM:
+            if code in (codes.NEED_CONTROL, codes.NEED_PASS):
+                loop.event_limit = min(loop.event_limit, _EVENTS_IN_PYTHON)
+            if code == codes.NEED_CONTROL:
+                act()
+            elif code == codes.NEED_ROOM:
                 self._make_room()
                 resume = self._bound_run()
             elif code == codes.PROGRESS:
@@ -332,7 +332,6 @@ class Simulation:
                     progress(int(loop.next_arrival - self.truth.ends.filled[0]), len(self.jobs))
             elif code == codes.NEED_PASS:
                 self.session.schedule(world)
-                loop.event_limit = min(loop.event_limit, _EVENTS_IN_PYTHON)
             else:
                 self._predict()
         if progress:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate, estimate, with_interval
 from wattqueue.report.document import Table
 from wattqueue_studies.eamc.cirne import DAY_S, CirneModel
@@ -44,12 +45,16 @@ def with_trends(samples: Samples) -> Samples:
         low, high = ((s, policy, "turnaround_s_mean") for s in ENDS)
         if not {low, high, (ENDS[0], BASE, "turnaround_s_mean")} <= set(samples.values):
             continue
-        pairs = [samples.pair(s, policy, BASE, "turnaround_s_mean") for s in ENDS]
-        changes = [100.0 * (own / base - 1.0) for own, base in pairs]
+        changes = [change_percent(*samples.pair(s, policy, BASE, "turnaround_s_mean")) for s in ENDS]
         values[TREND, policy, "response_points"] = changes[1] - changes[0]
         clocks = [samples.of(s, policy, "frequency_ghz_mean_p2") for s in ENDS]
         values[TREND, policy, "clock_ghz"] = clocks[1] - clocks[0]
     return samples.with_values(values)
+
+
+def change_percent(own: Floats, base: Floats) -> Floats:
+    """Return the change of each draw in per cent; NaN where ``Samples.pair`` compares none. Shapes (draws,)."""
+    return 100.0 * (own / base - 1.0)
 
 
 def spans(

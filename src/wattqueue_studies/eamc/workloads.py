@@ -218,8 +218,8 @@ def measures(run: Run, favoured: NDArray[np.int64]) -> dict[str, float]:
         found[f"job_energy_j_{part.name}"] = float(schedule.energy_j[here].sum())
         found[f"frequency_ghz_mean_{part.name}"] = _mean(ghz[here])
         found[f"best_partition_percent_{part.name}"] = 100 * _mean(on_best[wants])
-    here, there = (found[f"turnaround_s_mean_{part.name}"] for part in machine.partitions[:2])
-    found["imbalance_percent"] = 100.0 * abs(here - there) / found["turnaround_s_mean"]
+    here, there = (_mean(turnaround[took == p]) for p in range(2))
+    found["imbalance_percent"] = 100.0 * abs(here - there) / float(turnaround.mean())
     first, second = (found[f"job_energy_j_{part.name}"] for part in machine.partitions[:2])
     found["energy_of_second"] = second / first if first else float("nan")
     return found
