@@ -23,7 +23,7 @@ from wattqueue.runs.perform import RunInputs, load, perform
 from wattqueue.runs.record import record
 from wattqueue.runs.task import Task
 from wattqueue.workload.generated import generate
-from wattqueue_studies.bound import prove
+from wattqueue_studies.bound import prove, study
 from wattqueue_studies.bound.assess import Search, assess, window_problem
 from wattqueue_studies.bound.store import ADMISSION, MEASURES, STRICT, TURNAROUND, proven_again, stored
 from wattqueue_studies.bound.study import Windows
@@ -47,6 +47,14 @@ def crowd(n: int = 12) -> Jobs:
     return Jobs.build(
         submit_s=5.0 * k, nodes=1 + k * 5 % 4, runtime_s=40.0 + k * 17 % 60, walltime_s=200.0 + 0 * k,
         mean_power_w=150.0 + 10.0 * (k % 5), user=[f"u{i % 2}" for i in k], app=[f"a{i % 3}" for i in k],
+    )  # fmt: skip
+
+
+def busy_hours() -> Jobs:
+    """Jobs of 1 to 4 nodes for ten hours, of which some wait at each full hour."""
+    k = np.arange(60)
+    return Jobs.build(
+        submit_s=600.0 * k, nodes=1 + k % 4, runtime_s=1_700.0 + 0.0 * k, mean_power_w=200.0 + 0.0 * k
     )  # fmt: skip
 
 
@@ -99,13 +107,22 @@ def test_clocks_and_partitions_are_choices() -> None:
     assert all(found.bound[m] <= found.policy[m] * (1 + 1e-12) for m in MEASURES)
 
 
+def test_each_window_has_a_policy_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An estimator that the whole run has taught would know what comes after a window."""
+    inputs = replace(inputs_of("easy"), jobs=busy_hours())
+    policies = [inputs.policy]
+
+    def noted(given: RunInputs, *_: Any) -> None:
+        policies.append(given.policy)
+
+    monkeypatch.setattr(study, "assess", noted)
+    study.bound_windows(inputs, Windows(20, [3, 4]), QUICK, "jobs")
+    assert len({id(policy.estimator) for policy in policies}) == len(policies) == 3
+    assert [policy.row for policy in policies] == [inputs.policy.row] * 3
+
+
 def test_windows_are_what_had_not_started_and_what_runs_goes_on() -> None:
-    inputs = inputs_of("easy")
-    jobs = Jobs.build(
-        submit_s=600.0 * np.arange(60), nodes=1 + np.arange(60) % 4, runtime_s=1_700.0 + 0.0 * np.arange(60),
-        mean_power_w=200.0 + 0.0 * np.arange(60),
-    )  # fmt: skip
-    inputs = replace(inputs, jobs=jobs)
+    inputs = replace(inputs_of("easy"), jobs=busy_hours())
     ((facts, window),) = Windows(20, [3]).cut(inputs)
     assert facts["jobs"] == 20
     assert len(window.jobs) == window.running + 20

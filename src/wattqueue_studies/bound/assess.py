@@ -264,11 +264,11 @@ def measures_of(problem: Problem, found: FoundSchedule) -> dict[str, float]:
 def run_policy(inputs: RunInputs, window: BoundWindow, problem: Problem) -> tuple[PolicyRun | None, str]:
     """Run the policy on a window; return its schedule, or None and why there is none to compare."""
     jobs, k = window.jobs, window.running
-    actual = None if inputs.physics is None else inputs.physics
     try:
         run = simulate(
-            jobs, inputs.machine, inputs.policy, cap=inputs.cap, targets=inputs.targets, actual=actual, past=window.past
-        )
+            jobs, inputs.machine, inputs.policy, cap=inputs.cap, targets=inputs.targets, actual=inputs.physics,
+            past=window.past,
+        )  # fmt: skip
     except PolicyError as error:
         return None, f"the policy does not run on a window: {error}"
     schedule = run.schedule

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.parts.memory import with_nodes_for_memory
+from wattqueue.policy.policy import policy_from_row
 from wattqueue.report.document import Document, Table
 from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.engine import simulate
@@ -238,7 +239,8 @@ def bound_windows(
     found = []
     total = 1 if windows.count is None else len(windows.seeds)
     for facts, window in windows.cut(inputs):
-        found.append(assess(inputs, window, search, facts, clock))
+        policy = policy_from_row(inputs.policy.name, inputs.policy.row)  # no window knows what others taught it
+        found.append(assess(replace(inputs, policy=policy), window, search, facts, clock))
         if told is not None:
             told(len(found), total)
     return BoundStudy(name, inputs.policy.name, found)
