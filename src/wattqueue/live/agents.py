@@ -26,7 +26,7 @@ from wattqueue.formats.checked_toml import Section, first_finding
 from wattqueue.live.entry_points import live_extension
 from wattqueue.live.files.lease import AHEAD_S
 from wattqueue.live.files.reading import HINT, is_loopback
-from wattqueue.live.limits_guard.messages import MOST_BYTES, Arrived
+from wattqueue.live.limits_guard.messages import MOST_BYTES, Arrived, pending
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.live.watts.node_records import next_number
 
@@ -221,11 +221,7 @@ class AgentLink:
 
     def receive(self, now_s: float) -> None:
         """Take in what arrived until ``now_s`` (epoch)."""
-        while True:
-            try:
-                arrived = self.connection.arrived.get_nowait()
-            except queue.Empty:
-                return
+        for arrived in pending(self.connection.arrived):
             try:
                 state = AgentState.parse(arrived.text)
             except InputError:

@@ -7,7 +7,9 @@ Only what decides about limits is kept of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import queue
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -29,6 +31,13 @@ class Arrived(NamedTuple):
 
     node: str
     text: bytes
+
+
+def pending(arrived: queue.SimpleQueue[Arrived]) -> Iterator[Arrived]:
+    """Yield the messages of a connection that wait, until none is left."""
+    with suppress(queue.Empty):
+        while True:
+            yield arrived.get_nowait()
 
 
 class BrokerAddress(Protocol):

@@ -43,7 +43,7 @@ from wattqueue.live.guard.own_cap import OwnCap
 from wattqueue.live.guard.place import PlannerPlace
 from wattqueue.live.guard.sockets import peer_uid
 from wattqueue.live.guard.wire import Packet
-from wattqueue.live.limits_guard.messages import Arrived, NodeState, desired, read_state, values_of
+from wattqueue.live.limits_guard.messages import Arrived, NodeState, desired, pending, read_state, values_of
 from wattqueue.live.limits_guard.settings import LimitsSettings
 from wattqueue.live.watts.node_records import (
     AHEAD_NS,
@@ -204,11 +204,7 @@ class LimitPublisher:
 
     def _receive(self, now_s: float) -> None:
         """Take in the states that arrived."""
-        while True:
-            try:
-                arrived = self.connection.arrived.get_nowait()
-            except queue.Empty:
-                return
+        for arrived in pending(self.connection.arrived):
             try:
                 state = read_state(arrived.text)
             except ValueError:
