@@ -69,12 +69,11 @@ Ints = NDArray[np.integer]
 Progress = Callable[[int, int], None]
 _EVENTS_A_STEP = 400_000
 _EVENTS_IN_PYTHON = 400
-"""The same once a part in Python has acted, which may take a millisecond an event."""
+"""The same where progress is told and parts in Python act, which may take a millisecond an event."""
 
 
 NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximum counted)"
 """Key of the note of a run that counts them, as it is printed."""
-"""Key of the note that counts them."""
 BASE_COUNTED = "jobs whose application has no unit factors (the base's prediction counted on every unit)"
 """The same where factors correct another estimator (rule 12)."""
 WORST_UNITS_EXCEED_CAP = "jobs that were promised no start, because their worst units exceed the cap"
@@ -314,14 +313,12 @@ class Simulation:
         The loop returns that often without it, too: only here does Python act on a signal such as SIGTERM.
         """
         loop = self.truth.loop
-        loop.event_limit = _EVENTS_A_STEP
+        loop.event_limit = _EVENTS_IN_PYTHON if progress and self.session.needs.views else _EVENTS_A_STEP
         world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()
             if code == codes.DONE:
                 break
-            if code in (codes.NEED_CONTROL, codes.NEED_PASS):
-                loop.event_limit = min(loop.event_limit, _EVENTS_IN_PYTHON)
             if code == codes.NEED_CONTROL:
                 act()
             elif code == codes.NEED_ROOM:
