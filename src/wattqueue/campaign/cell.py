@@ -22,9 +22,9 @@ from wattqueue.version import __version__
 Value = float | int | str | list[float] | None
 """Value of a column of results."""
 Row = dict[str, Value]
+"""Result of a cell, its columns in the order in which the table shows them."""
 WITHOUT_EFFECT = "without_effect"
 """Column with a line for each part of a run's policy that could not act; left out where all could."""
-"""Result of a cell, its columns in the order in which the table shows them."""
 
 
 @runtime_checkable

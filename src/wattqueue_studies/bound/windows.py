@@ -1,4 +1,4 @@
-"""Cut a window of a run: what ran at an instant goes on, the jobs that had not started are scheduled anew.
+"""Cut a window of a run: what ran at an instant goes on, the jobs that had not started are scheduled again.
 
 A window is a workload of its own, which a policy can be run on: jobs that ran at the instant are submitted a second
 before it, with what was left of their run and walltime. They start at once, since they ran beside each other.

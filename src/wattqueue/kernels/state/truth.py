@@ -221,9 +221,9 @@ class EventLoopState(Scalars):
     pass_at_completion: float
     """1 where passes come at completions, and at whole intervals after the last one."""
     tick_at_s: float
+    """Next sample of power profiles; inf where truth does not follow them."""
     delay_at_s: float
     """When the delay of a waiting job ends next; inf for none."""
-    """Next sample of power profiles; inf where truth does not follow them."""
     tick_period_s: float
     """Seconds between two samples."""
     profile_period_s: float
