@@ -47,8 +47,11 @@ def test_the_file_is_written_once_beside_the_controllers(tmp_path: Path) -> None
     assert limits_lines(guard, make_config(tmp_path), file, write=True) == []
 
 
-def test_a_row_that_keeps_the_cap_by_limits_is_said_to(tmp_path: Path) -> None:
-    config = configured(tmp_path, policy="e-pas-intel")
+@pytest.mark.parametrize("policy", ["e-pas-intel", "combined"])
+def test_a_row_that_keeps_the_cap_by_limits_is_said_to(policy: str, tmp_path: Path) -> None:
+    """Also one that follows from the machine: with agents that are followed it redistributes."""
+    broker = BROKER.replace("[telemetry]\n", "[telemetry]\ntrack_running = true\n", 1)
+    config = configured(tmp_path, broker=broker, policy=policy)
     assert "keeps_cap = true" in limits_lines(Guard.of(config, make_slurm()), config, tmp_path / "a", write=False)
 
 

@@ -18,6 +18,7 @@ from wattqueue.live.guard.client import GuardConnection
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.limits_guard.client import ASK_S, UNIT
 from wattqueue.live.limits_guard.settings import LimitsSettings, parse_limits_settings, read_limits_settings
+from wattqueue.live.managed import site_of
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.guard import Guard, lines_of_file
 from wattqueue.live.units import LIMITS_FILE, limits_text
@@ -42,7 +43,7 @@ def limits_lines(guard: Guard, config: LiveConfig, file: Path, *, write: bool) -
 def limits_file_text(guard: Guard, config: LiveConfig, section: GuardSection, broker: BrokerSection) -> str:
     """Return what that configuration should say. Raises: InputError or PolicyError for a row that cannot be read."""
     layout, machine = guard.layout, guard.layout.machine
-    policy, _ = load_live_policy(config.policy)
+    policy, _ = load_live_policy(config.policy, site=site_of(config, machine))
     cap_w = math.nan if names_file(config.cap) else float(parse_cap(config.cap, machine).cap_w.max())
     by_watts: dict[float, list[str]] = {}
     for name in layout.names:
