@@ -90,6 +90,15 @@ def test_a_part_without_what_it_acts_on_is_named_with_the_reason(key: tuple[str,
     assert without_effect(full(policy)) == []
 
 
+@pytest.mark.parametrize(
+    ("ahead", "limit"), [("limits", "no limit is announced"), ("target", "there is no load target")]
+)
+def test_of_a_pass_only_the_look_ahead_is_without_effect(ahead: str, limit: str) -> None:
+    """The pass itself starts jobs whatever is announced."""
+    (said,) = without_effect(bare(load_policy("easy", backfill={"part": "easy-sjbf", "ahead": ahead})))
+    assert said.startswith(f"the look-ahead of backfill easy-sjbf has no effect: {limit}")
+
+
 def test_elements_of_a_list_are_named_one_by_one() -> None:
     policy = load_policy("easy", frequency=["least-distance", "consent"])
     assert [said.split(" has ")[0] for said in without_effect(bare(policy))] == [

@@ -163,7 +163,9 @@ def without_effect(now: Situation) -> list[str]:
         lacking = [need for need in map(_need, stated(part, "acts_on", ())) if need.lacks(now)]
         if not lacking:
             continue
-        said = f"{axis} {part_name(type(part))} has no effect: {' and '.join(need.reason for need in lacking)}"
+        by = stated(part, "acts_by", "")
+        named = f"{f'{by} of ' if by else ''}{axis} {part_name(type(part))}"
+        said = f"{named} has no effect: {' and '.join(need.reason for need in lacking)}"
         if any(need.error for need in lacking):
             raise PolicyError(said, where=now.policy.name, hint=lacking[0].remedy)
         found.append(f"{said} ({'; '.join(need.remedy for need in lacking)})")

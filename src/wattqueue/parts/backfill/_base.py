@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
@@ -30,6 +30,9 @@ class CompiledPass:
     slowed: bool = False
     """Whether jobs count within a load target at the last option to which their users consent: for a policy with a
     control that slows them then (``slow-consenting``). Otherwise they count as they run."""
+
+    acts_by: ClassVar[str] = "the look-ahead"
+    """What of the pass ``acts_on`` is about: without it, it starts jobs all the same."""
 
     @property
     def acts_on(self) -> tuple[str, ...]:

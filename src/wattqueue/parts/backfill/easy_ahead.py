@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wattqueue.parts.backfill.easy import Easy
 
@@ -19,5 +20,6 @@ class EasyAhead(Easy):
     Reference: rule 13 of docs/semantics.md; WattQueue's own, after the announced caps of paper 3 (section 4.1).
     """
 
+    acts_by: ClassVar[str] = ""  # it differs from ``easy`` by nothing else
     ahead: str = "target"
     slowed: bool = True
