@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wattqueue.errors import EngineError, PolicyError
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.capabilities import resolve
@@ -163,6 +164,11 @@ class PolicyRun:
     start_s: Floats
     end_s: Floats
     energy_j: Floats
+    work: WorkDone
+
+    def order(self) -> Whole:
+        """Return the jobs by start. Shape (n,)."""
+        return np.argsort(self.start_s, kind="stable").astype(np.int64)
 
 
 def assess(
@@ -170,15 +176,12 @@ def assess(
 ) -> Assessed:
     """Return the three numbers of a window; ``clock`` returns seconds. Raises: InputError as ``window_problem``."""
     problem = window_problem(inputs, window, search)
-    policy, undefined = run_policy(inputs, window, problem)
-    replayed = (
-        ScheduleCheck(undefined) if policy is None else replay(problem, policy.option, policy.start_s, policy.end_s)
-    )
-    begins = [] if policy is None else [np.argsort(policy.start_s, kind="stable").astype(np.int64)]
+    policy, replayed = replayed_policy(inputs, window, problem)
+    begins = [] if policy is None else [policy.order()]
     begin_s = clock()
     _, found = best_schedule(problem, begins, search.tries, search.seed)
     searched_s = clock()
-    known = _known(problem, found)
+    known = best_known(problem, found)
     own = {} if policy is None else figures(problem, policy.start_s, policy.end_s, policy.energy_j)
     strict = not replayed.broken and not replayed.above_cap
     if strict:
@@ -234,7 +237,7 @@ def figures(problem: Problem, start_s: Floats, end_s: Floats, energy_j: Floats) 
     }
 
 
-def _known(problem: Problem, found: list[FoundSchedule]) -> dict[str, float]:
+def best_known(problem: Problem, found: list[FoundSchedule]) -> dict[str, float]:
     """Return of each measure the best of the schedules that were found."""
     measured = [measures_of(problem, one) for one in found]
     return {measure: min(one[measure] for one in measured) for measure in measured[0]}
@@ -261,6 +264,16 @@ def measures_of(problem: Problem, found: FoundSchedule) -> dict[str, float]:
     return figures(problem, start_s, end_s, problem.jobs.energy_j[found.option])
 
 
+def replayed_policy(
+    inputs: RunInputs, window: BoundWindow, problem: Problem
+) -> tuple[PolicyRun | None, ScheduleCheck]:
+    """Run the policy on a window; return its schedule and what a replay of it found, or None and why there is none."""
+    policy, undefined = run_policy(inputs, window, problem)
+    if policy is None:
+        return None, ScheduleCheck(undefined)
+    return policy, replay(problem, policy.option, policy.start_s, policy.end_s)
+
+
 def run_policy(inputs: RunInputs, window: BoundWindow, problem: Problem) -> tuple[PolicyRun | None, str]:
     """Run the policy on a window; return its schedule, or None and why there is none to compare."""
     jobs, k = window.jobs, window.running
@@ -282,4 +295,4 @@ def run_policy(inputs: RunInputs, window: BoundWindow, problem: Problem) -> tupl
     if (option < 0).any():
         return None, f"job {problem.jobs.names[int(np.argmax(option < 0))]} ran at a clock that the bound leaves out"
     start_s, end_s = schedule.start_s[k:] - window.begin_s, schedule.end_s[k:] - window.begin_s
-    return PolicyRun(option, start_s, end_s, schedule.energy_j[k:]), ""
+    return PolicyRun(option, start_s, end_s, schedule.energy_j[k:], WorkDone.of(jobs, schedule)), ""
