@@ -37,6 +37,8 @@ PAGES = {
     "demand_response": "demand-response.md",
 }
 """Page of each study of the five papers, in the order of docs/studies.md."""
+OWN = {"gap": "gap-study.md"}
+"""Page of each study of our own with claims, which no summary counts."""
 SUMMARIES = (Path("README.md"), Path("docs") / "studies.md")
 """Documents with the count of each paper."""
 MAIN = "claims"
@@ -64,11 +66,12 @@ class Outcome:
 
 
 def studies(root: Path = ROOT) -> dict[str, Published]:
-    """Return the published figures of each study of one of the five papers, by name."""
+    """Return the claims of each study of one of the five papers, and of our own, by name."""
     found = {}
     for path in sorted((root / "src" / PACKAGE).glob("*/claims.toml")):
-        if tomllib.loads(path.read_text(encoding="utf-8"))["paper"].startswith("Paper "):
-            found[path.parent.name] = published(f"{PACKAGE}.{path.parent.name}")
+        name = path.parent.name
+        if name in OWN or tomllib.loads(path.read_text(encoding="utf-8"))["paper"].startswith("Paper "):
+            found[name] = published(f"{PACKAGE}.{name}")
     return found
 
 
@@ -156,13 +159,13 @@ def every_claim(main: Mapping[str, Outcome], told: Mapping[str, Published]) -> I
 def written(root: Path = ROOT) -> dict[Path, str]:
     """Return the text of every document that this command writes, by path."""
     told = studies(root)
-    known = {name: outcomes(name, told[name], root) for name in PAGES}
-    main = {name: found[0] for name, found in known.items()}
+    known = {name: outcomes(name, told[name], root) for name in (*PAGES, *OWN)}
+    main = {name: known[name][0] for name in PAGES}
     texts = {EVERY: "\n".join(every_claim(main, told)) + "\n"}
     blocks = dict.fromkeys(SUMMARIES, of_papers(main, told))
-    for name, page in PAGES.items():
+    for name, page in {**PAGES, **OWN}.items():
         rows = {outcome.label or "main outcome": [outcome.table] for outcome in known[name]}
-        blocks[Path("docs") / page] = counts_table("claims of the paper", rows)
+        blocks[Path("docs") / page] = counts_table("claims of the paper" if name in PAGES else "expectations", rows)
     for path, block in blocks.items():
         before, _, rest = (root / path).read_text(encoding="utf-8").partition(BEGIN)
         after = rest.partition(END)[2]

@@ -264,9 +264,7 @@ def measures_of(problem: Problem, found: FoundSchedule) -> dict[str, float]:
     return figures(problem, start_s, end_s, problem.jobs.energy_j[found.option])
 
 
-def replayed_policy(
-    inputs: RunInputs, window: BoundWindow, problem: Problem
-) -> tuple[PolicyRun | None, ScheduleCheck]:
+def replayed_policy(inputs: RunInputs, window: BoundWindow, problem: Problem) -> tuple[PolicyRun | None, ScheduleCheck]:
     """Run the policy on a window; return its schedule and what a replay of it found, or None and why there is none."""
     policy, undefined = run_policy(inputs, window, problem)
     if policy is None:

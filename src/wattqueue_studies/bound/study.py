@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
+from wattqueue.model.jobs import Floats
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.report.document import Document, Table
@@ -219,7 +220,7 @@ class BoundStudy:
         return [proof for one in self.windows for proof in one.proofs]
 
 
-def summary(values: Sequence[float]) -> dict[str, float]:
+def summary(values: Sequence[float] | Floats) -> dict[str, float]:
     """Return least, median and mean."""
     return {"least": float(np.min(values)), "median": float(np.median(values)), "mean": float(np.mean(values))}
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from wattqueue.model.jobs import Floats
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -60,10 +61,10 @@ class SmallestArea:
         """Return an entry for each job, of higher priority the smaller it is. Shapes (m,)."""
         found = Fcfs().entries(jobs, prediction, machine)
         truth = jobs.truth
-        area = truth.nodes * np.minimum(truth.runtime_s, truth.walltime_s)
+        area: Floats = truth.nodes.astype(np.float64) * np.minimum(truth.runtime_s, truth.walltime_s)
         if self.by_watts:
             every = np.arange(len(truth), dtype=np.int32)
-            area *= np.maximum(prediction.watts(every, 0) - machine.partitions[0].idle_w, 0.0)
+            area = area * np.maximum(prediction.watts(every, 0) - machine.partitions[0].idle_w, 0.0)
         return Entries(found.job, found.partition, -area[found.job])
 
 

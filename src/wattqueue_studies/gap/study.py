@@ -157,15 +157,13 @@ def window_figures(case: GapCase, seed: int, search: Search) -> Mapping[str, Tri
         return TrialFigures({TURNAROUND_S: mean_s, GAP: gap, ABOVE: above, WAIT_RATIO: wait_ratio}, work)
 
     unknown = WorkDone(len(window.jobs), 0, "", "")
+    found_figures = {
+        name: figures(mean_s.get(name, np.nan), defined=name in kept, work=unknown if run is None else run.work)
+        for name, (run, _) in runs.items()
+    }
     whole = next((run.work for run in ran.values()), unknown)
-    return {
-        **{
-            name: figures(mean_s.get(name, np.nan), defined=name in kept, work=ran[name].work if name in ran else unknown)
-            for name in runs
-        },
-        BEST: figures(best_s, defined=True, work=whole),
-        BOUND: figures(bound_s, defined=True, work=whole),
-    }  # fmt: skip
+    known = {BEST: figures(best_s, defined=True, work=whole), BOUND: figures(bound_s, defined=True, work=whole)}
+    return {**found_figures, **known}
 
 
 @dataclass(frozen=True, slots=True)

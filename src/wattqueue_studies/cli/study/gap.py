@@ -22,7 +22,8 @@ def run(
         list[str] | None, typer.Option(help="Recorded trace with the nodes to simulate it on, FILE:NODES; repeatable.")
     ] = None,
     generated: Annotated[
-        bool, typer.Option("--generated/--no-generated", help="Also generated jobs of Marconi100, with and without a cap.")
+        bool,
+        typer.Option("--generated/--no-generated", help="Also generated jobs of Marconi100, with and without a cap."),
     ] = True,
     window: Annotated[int, typer.Option(min=2, max=2_000, help="Jobs of a window.")] = 200,
     windows: Annotated[int, typer.Option(min=1, max=1_000, help="Windows of each workload, by seeds 1, 2, ...")] = 10,
