@@ -249,8 +249,8 @@ TWINS: dict[str, dict[str, str]] = {
         "move_job copy_list anneal",
     },
     "bounds.cheapest_start": {
-        "cheapest_start": "sum_prices paid_by advance note_start least_value try_edges_as_starts try_edges_as_ends "
-        "cheapest_starts",
+        "cheapest_start": "sum_prices start_value paid_by advance note_start least_value try_edges_as_starts "
+        "try_edges_as_ends cheapest_starts",
     },
     "bounds.best_set": {"knapsack": "fill_table choose_set best_sets"},
     # Watts of one run at one instant, against a merge of all steps.

@@ -74,6 +74,29 @@ class TickWorld:
                 best = found if best is None else min(best, found if found is not None else best)
         return best
 
+    def least_bill(self, limit: int, price: Sequence[float], *, times: bool) -> float | None:
+        """Least sum of watts times prices, and of ends with ``times``: every start of every job within a limit.
+
+        Watts are the last amount of an option; ``price`` holds for a tick each, the last one for ever.
+        """
+        return self._least_bill({}, 0, 0, None, (limit, price, times))
+
+    def _least_bill(
+        self, used: dict[int, list[int]], job: int, paid: float, best: float | None,
+        rule: tuple[int, Sequence[float], bool],
+    ) -> float | None:  # fmt: skip
+        if job == len(self.release):
+            return paid if best is None else min(best, paid)
+        limit, price, times = rule
+        for start in range(self.release[job], self.release[job] + limit + 1):
+            for run, amount, _ in self.options[job]:
+                if self.fits(used, start, run, amount):
+                    bill = sum(amount[-1] * price[min(t, len(price) - 1)] for t in range(start, start + run))
+                    self._occupy(used, start, run, amount, sign=1)
+                    best = self._least_bill(used, job + 1, paid + bill + times * (start + run), best, rule)
+                    self._occupy(used, start, run, amount, sign=-1)
+        return best
+
     def optimum_of_admission(self, horizon: int) -> int | None:
         """Least sum where the last resource is asked at starts only: every start of every job up to a horizon."""
         last = len(self.free[0]) - 1

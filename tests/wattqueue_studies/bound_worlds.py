@@ -33,7 +33,7 @@ def draw_problem(rng: np.random.Generator, *, jobs: int = 4, capped: bool | None
     options = JobChoices(
         tuple(f"j{k}" for k in range(jobs)), rng.integers(0, 6, jobs).astype(np.float64),
         np.searchsorted(job, np.arange(jobs + 1)), np.arange(len(job)), part, run.astype(np.float64), nodes,
-        watts * 1_000_000, watts * run.astype(np.float64),
+        watts * 1_000_000, watts * run.astype(np.float64), watts * 1_000_000,
     )  # fmt: skip
     busy = int(rng.integers(0, 2))
     cap_uw = cap * 1_000_000 if capped else np.full(steps, UNLIMITED_UW)

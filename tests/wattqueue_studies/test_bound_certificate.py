@@ -146,7 +146,7 @@ def test_a_changed_number_is_refused_or_proves_the_same(proof: Proof) -> None:
         assert again.figures() | {"jobs": 4} == proof.figures()
 
 
-@pytest.mark.parametrize("value", [None, [], {}, {"format": "wattqueue-bound-1"}, {"format": "other", "proofs": []}])
+@pytest.mark.parametrize("value", [None, [], {}, {"format": "wattqueue-bound-2"}, {"format": "other", "proofs": []}])
 def test_a_file_of_something_else_is_refused(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         proven_again(value, "file")

@@ -10,7 +10,7 @@ from tests.wattqueue_studies.bound_worlds import draw_certificate, draw_problem,
 from wattqueue.kernels.cheapest_start import cheapest_starts
 from wattqueue.kernels.knapsack import Knapsacks, best_sets
 from wattqueue.kernels.list_schedule import anneal
-from wattqueue_studies.bound.certificate import cheapest_costs
+from wattqueue_studies.bound.certificate import GoalRates, cheapest_costs
 from wattqueue_studies.bound.columns import Pricing
 from wattqueue_studies.bound.problem import instance_of
 from wattqueue_studies.bound.schedules import Lists
@@ -52,10 +52,10 @@ def test_cheapest_starts_are_those_of_the_certificate(blocks: int) -> None:
         rng = np.random.default_rng(seed)
         instance = instance_of(draw_problem(rng))
         certificate = draw_certificate(rng, instance)
-        pricing = Pricing(instance, certificate.edge, ends=True, rate=0.0, own=certificate.own)
+        pricing = Pricing(instance, certificate.edge, GoalRates(), certificate.own)
         pricing.grid.own[:] = certificate.own.value / 64.0
         found = pricing.found(blocks)
-        pricing.grid.price[:] = certificate.price / 64.0
+        pricing.grid.price[:-1] = certificate.price / 64.0
         total = cheapest_starts(pricing.jobs, pricing.grid, found)
         exact = cheapest_costs(certificate, instance) / 64.0
         assert found.value.min(axis=1).tolist() == exact.tolist()

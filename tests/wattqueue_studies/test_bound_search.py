@@ -11,6 +11,7 @@ from tests.wattqueue_studies.bound_worlds import draw_problem, ticks_of
 from wattqueue.errors import InputError
 from wattqueue_studies.bound import columns, schedules
 from wattqueue_studies.bound import prove as prove_module
+from wattqueue_studies.bound.certificate import GoalRates
 from wattqueue_studies.bound.check import replay
 from wattqueue_studies.bound.columns import Starts, generate_columns
 from wattqueue_studies.bound.problem import Problem, instance_of, refuse_impossible
@@ -35,7 +36,7 @@ def assert_bounded(problem: Problem, seed: int, steps: int = 150) -> float:
     assert optimum is not None
     proven = prove(instance, found, steps=steps).certificate.ticks(instance)
     assert proven <= optimum <= best.total
-    starts = prove(instance, found, ends=False, steps=0).certificate.ticks(instance)
+    starts = prove(instance, found, GoalRates(ends=False), steps=0).certificate.ticks(instance)
     assert starts <= (ticks_of(problem, pays_ends=False).optimum() or 0)
     return proven / optimum
 

@@ -22,6 +22,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.runs.perform import RunInputs, load, perform
 from wattqueue.runs.record import record
 from wattqueue.runs.task import Task
+from wattqueue.whatif.bill import parse_source, read_tariff
 from wattqueue.workload.generated import generate
 from wattqueue_studies.bound import prove, study
 from wattqueue_studies.bound.assess import Search, assess, window_problem
@@ -244,6 +245,52 @@ def test_the_front_is_below_every_schedule_and_meets_both_ends() -> None:
         assert bound_s >= 0.97 * (found.bound[TURNAROUND] + rate * energy_j)
     again = proven_again(json.loads(json.dumps(stored(found.proofs))), "file")
     assert {f"front_{k}" for k in range(4)} <= set(again[0].certificates)
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    """Two prices that take turns each hour, for two days and a half."""
+    rows = [f"{3600 * h},{20 + 60 * (h % 2)}" for h in range(60)]
+    (tmp_path / "prices.csv").write_text("time_s,price\n" + "\n".join(rows) + "\n")
+    return tmp_path / "prices.csv"
+
+
+def test_a_bill_is_bounded_within_a_limit_of_waiting_and_proven_again(folder: Path, prices: Path) -> None:
+    given = ("--prices", prices, "--wait-limit", 6)
+    told = wattqueue("bound", folder / "run", *SMALL, *given, "--out", folder / "proof.json", "--json")
+    assert told.returncode == 0, told.stderr
+    (window,) = json.loads(told.stdout)["windows"]
+    (bill,) = window["bills"]
+    assert (bill["unit"], bill["wait_limit_s"]) == ("EUR/MWh", 6 * 3600.0)
+    assert 0.0 < bill["bound"] <= bill["best_known"] <= bill["policy"]
+    assert bill["idle"] > 0.0
+    again = wattqueue("bound", folder / "run", "--verify", folder / "proof.json", *given, "--json")
+    assert json.loads(again.stdout)["proven"][1]["bill"] == bill["bound"]
+    for other in ((), ("--prices", prices, "--wait-limit", 7)):
+        refused = wattqueue("bound", folder / "run", "--verify", folder / "proof.json", *other)
+        assert (refused.returncode, "--wait-limit" in refused.stderr) == (2, True)
+    shown = wattqueue("bound", folder / "run", *SMALL, *given)
+    assert "Bill above idle in EUR, waits up to 6 h" in shown.stdout
+    assert "the same for every" in shown.stdout
+
+
+def test_a_series_that_does_not_cover_the_waits_is_refused(folder: Path, prices: Path) -> None:
+    told = wattqueue("bound", folder / "run", *SMALL, "--prices", prices, "--wait-limit", 100)
+    assert (told.returncode, "not covered" in told.stderr) == (2, True)
+
+
+def test_a_policy_that_lets_a_job_wait_too_long_has_no_gap(prices: Path) -> None:
+    inputs = inputs_of("easy")
+    tariff = read_tariff(parse_source(prices, None, "--prices"), None, repair=False)
+    for limit_s, kept in ((3_600.0, True), (60.0, False)):
+        search = replace(QUICK, tariffs=[(tariff, limit_s)])
+        (bill,) = assess(inputs, whole_window(inputs.jobs), search, {"jobs": 12}).bills
+        assert (bill.policy is not None, bill.undefined == "") == (kept, kept)
+        assert kept or "more than" in bill.undefined
+    capped = inputs_of("easy+pc-mean", CAPS["constant"])
+    (bill,) = assess(capped, whole_window(capped.jobs), search, {"jobs": 12}).bills
+    assert bill.policy is None
+    assert bill.undefined
 
 
 def test_a_job_at_a_lower_clock_has_as_much_left_in_its_window_as_it_ran_on() -> None:

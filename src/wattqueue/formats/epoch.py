@@ -46,6 +46,24 @@ def trace_epoch_s(path: Path, submit_s: Floats) -> float | None:
     return found if found >= DATED_FROM_S else None
 
 
+def epoch_of(workload: str, submit_s: Floats, start: str | None) -> float | None:
+    """Return the Unix time of a workload's 0, None where it is unknown. ``submit_s``: its submissions.
+
+    ``start`` (``--start``) is the date of time 0. A trace whose own clock is Unix time (epoch 0) is moved instead, so
+    that its first submission falls on that date. Generated workloads, and jobs that a program made, have no date of
+    their own.
+
+    Raises: InputError for a text that is no date, or a trace that cannot be read.
+    """
+    path = Path(workload)
+    own = trace_epoch_s(path, submit_s) if path.is_file() else None
+    if start is None:
+        return own
+    begin = parse_date(start, "--start")
+    # A trace in Unix time is moved as a whole, so that its first submission falls on the date.
+    return begin - float(submit_s.min()) if own == 0.0 else begin
+
+
 def parse_date(text: str, option: str) -> float:
     """Return the Unix time of an ISO 8601 date; without an offset it is UTC. Raises: InputError."""
     try:

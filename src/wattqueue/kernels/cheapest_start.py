@@ -1,8 +1,9 @@
 """The cheapest start of each job at given prices: the inner problem of bounds (docs/guide/bound.md).
 
-A price holds in each interval of a grid of times. A job that starts at s pays s, what its option costs, and for what
-it uses in each interval. That sum is linear in s between the points where s or the job's end crosses an edge of the
-grid, so that its least value lies at one of these or at the release.
+A price holds in each interval of a grid of times. A job that starts at s pays s (or nothing for the time), what its
+option costs, and for what it uses in each interval, energy at a tariff included. That sum is linear in s between the
+points where s or the job's end crosses an edge of the grid, so that its least value lies at one of these, at the
+release, or at the latest start.
 
 Symbols: n jobs, m options, R resources, K intervals, B blocks of the grid. Times are ticks in float64, which is exact
 for them.
@@ -20,13 +21,14 @@ from wattqueue.kernels.state import Array
 
 @referenced
 class PricedJobs(NamedTuple):
-    """``first`` (n + 1,) first option of each job; ``release`` (n,); ``run`` (m,); ``amount`` (m, R) of each resource;
-    ``cost`` (m,) what an option costs beside its start; ``hull`` (n + 1,) first own price of each job, the first one
-    for interval ``low`` (n,); ``charged`` (m,) 1 for options that pay own prices, else 0.
+    """``first`` (n + 1,) first option of each job; ``release`` (n,) and ``latest`` (n,) start; ``run`` (m,); ``amount``
+    (m, R) of each resource; ``cost`` (m,) what an option costs beside its start; ``hull`` (n + 1,) first own price of
+    each job, the first one for interval ``low`` (n,); ``charged`` (m,) 1 for options that pay own prices, else 0.
     """
 
     first: Array
     release: Array
+    latest: Array
     run: Array
     amount: Array
     cost: Array
@@ -38,12 +40,14 @@ class PricedJobs(NamedTuple):
 @referenced
 class PricedGrid(NamedTuple):
     """``edge`` (K + 1,) rises from 0; ``price`` (R, K) for one unit of each resource and tick; ``own`` (h,) prices of
-    single jobs for being run; ``slope`` (K,) and ``paid`` (K + 1,) are work space.
+    single jobs for being run; ``time`` (1,) what a start costs a tick; ``slope`` (K,) and ``paid`` (K + 1,) are work
+    space.
     """
 
     edge: Array
     price: Array
     own: Array
+    time: Array
     slope: Array
     paid: Array
 
@@ -111,23 +115,29 @@ def least_value(found: Cheapest, job: int) -> float:
 
 
 @kernel
+def start_value(grid: PricedGrid, start: float, cost: float, paid: float) -> float:
+    """Return what a start costs: for the time, for the option, and for what it uses."""
+    return float(start * grid.time[0] + cost + paid)
+
+
+@kernel
 def try_edges_as_starts(jobs: PricedJobs, grid: PricedGrid, found: Cheapest, job: int, option: int) -> None:
-    """Try the release, and each later edge of the grid, as the start of an option."""
+    """Try the release, each later edge of the grid, and at last the latest start, as the start of an option."""
     intervals, blocks = len(grid.slope), found.value.shape[1]
     run, cost = jobs.run[option], jobs.cost[option]
     best = least_value(found, job)
     row = advance(grid, 0, jobs.release[job])
     other = row
     start = jobs.release[job]
-    while start + cost < max(best, found.limit[job]):
+    while start_value(grid, start, cost, 0.0) < max(best, found.limit[job]):
         other = advance(grid, other, start + run)
-        value = start + cost + paid_by(grid, other, start + run) - paid_by(grid, row, start)
+        row = advance(grid, row, start)
+        value = start_value(grid, start, cost, paid_by(grid, other, start + run) - paid_by(grid, row, start))
         note_start(found, job, option, min(row * blocks // intervals, blocks - 1), start, value)
         best = min(best, value)
-        row += 1
-        if row > intervals:
+        if row == intervals or start == jobs.latest[job]:
             return
-        start = grid.edge[row]
+        start = min(grid.edge[row + 1], jobs.latest[job])
 
 
 @kernel
@@ -139,10 +149,10 @@ def try_edges_as_ends(jobs: PricedJobs, grid: PricedGrid, found: Cheapest, job: 
     other = advance(grid, 0, release)
     for row in range(advance(grid, 0, release + run) + 1, intervals + 1):
         start = grid.edge[row] - run
-        if start + cost >= max(best, found.limit[job]):
+        if start > jobs.latest[job] or start_value(grid, start, cost, 0.0) >= max(best, found.limit[job]):
             return
         other = advance(grid, other, start)
-        value = start + cost + grid.paid[row] - paid_by(grid, other, start)
+        value = start_value(grid, start, cost, grid.paid[row] - paid_by(grid, other, start))
         note_start(found, job, option, min(row * blocks // intervals, blocks - 1), start, value)
         best = min(best, value)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.epoch import date_words, parse_date, trace_epoch_s
+from wattqueue.formats.epoch import date_words, epoch_of
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats, Jobs
@@ -178,7 +177,7 @@ def prepare(
             hint="state --node-watts IDLE:MAX, or max_w in the machine file",
         )
     names = tuple((p, e) for p in question.policies for e in question.estimators)
-    epoch = _epoch_s(question, jobs)
+    epoch = epoch_of(question.task.workload, jobs.submit_s, question.start)
     prices, intensity = (
         read_tariff(source, epoch, repair=question.repair) if source else None
         for source in (question.prices, question.intensity)
@@ -223,21 +222,6 @@ def asked_row(setup: Setup) -> int | None:
     """Return the row of the cap that ``--detail-cap`` names, None without ``--detail-cap``."""
     at = setup.question.detail_cap
     return None if at is None else _row_of(at, setup.caps, setup.machine)
-
-
-def _epoch_s(question: Question, jobs: Jobs) -> float | None:
-    """Return the Unix time of the trace's 0, None where it is unknown.
-
-    ``--start`` is the date of time 0. A trace whose own clock is Unix time (epoch 0) is moved instead, so that its
-    first submission falls on that date. Generated workloads, and jobs that a program made, have no date of their own.
-    """
-    path = Path(question.task.workload)
-    own = trace_epoch_s(path, jobs.submit_s) if path.is_file() else None
-    if question.start is None:
-        return own
-    begin = parse_date(question.start, "--start")
-    # A trace in Unix time is moved as a whole, so that its first submission falls on the date.
-    return begin - float(jobs.submit_s.min()) if own == 0.0 else begin
 
 
 def run_caps(

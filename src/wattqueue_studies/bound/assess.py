@@ -6,20 +6,24 @@ cap nor the rule of admission with the true watts has no gap, and the reason sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from wattqueue.errors import EngineError, PolicyError
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.signals import Series
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.capabilities import resolve
 from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.engine import signals_of, simulate
 from wattqueue.sim.physics import true_figures
 from wattqueue.sim.truth import actual_power
+from wattqueue.whatif.bill import Tariff, require_cover
+from wattqueue_studies.bound.bill import BillSearch, BoundedBill, TariffLimit, bound_bill
+from wattqueue_studies.bound.certificate import GoalRates
 from wattqueue_studies.bound.check import ScheduleCheck, replay
 from wattqueue_studies.bound.front import FrontPoint, energy_front
 from wattqueue_studies.bound.instance import Instance, Whole
@@ -38,6 +42,8 @@ from wattqueue_studies.bound.store import ADMISSION, ENERGY, MAKESPAN, STRICT, T
 from wattqueue_studies.bound.windows import BEFORE_S, BoundWindow
 
 Clock = Callable[[], float]
+TRIES_A_TARGET = 40
+"""Lists that a search for turnaround tries for each one of a bill, which costs as much more to look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class Search:
         steps: Steps of the ascent of prices.
         seed: Seed of the search.
         clocks: Whether jobs may run at every clock; else at the highest.
-        front: Rates of the front of turnaround and energy.
+        front: Rates of the front of turnaround and energy, and of turnaround and each bill.
+        tariffs: Prices or intensities on the trace's clock, with the longest wait in seconds.
     """
 
     tries: int
@@ -57,6 +64,7 @@ class Search:
     seed: int = 1
     clocks: bool = True
     front: int = 0
+    tariffs: Sequence[tuple[Tariff, float]] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +84,7 @@ class Assessed:
         proofs: What proves the bounds.
         seconds: How long the search for schedules and that for bounds took.
         front: What turnaround and energy together cost, a mean over jobs, by the rate of energy.
+        bills: The least bills.
     """
 
     window: dict[str, object]
@@ -90,6 +99,7 @@ class Assessed:
     proofs: list[Proof] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     front: list[dict[str, float | None]] = field(default_factory=list)
+    bills: list[BoundedBill] = field(default_factory=list)
 
     def ratio(self, measure: str) -> float:
         """Return the bound over the best schedule known."""
@@ -200,6 +210,14 @@ def assess(
             front = [_front_row(problem, instance, point, {} if replayed.broken else own) for point in points]
         proofs.append(Proof(facts, scope, instance, certificates))
         bounds[scope] = bound_figures(instance, certificates)
+    bills = [
+        with_policy(each, problem, limit, policy, replayed)
+        for limit in limits_of(window, problem, search)
+        for each in [
+            bound_bill(problem, instance_of(problem), limit, found, inputs.machine.idle_w, bill_search(search))
+        ]
+    ]
+    proofs += [bill_proof(facts, each) for each in bills]
     seconds = {"search": searched_s - begin_s, "bound": clock() - searched_s}
     run_s = float(np.mean(problem.jobs.least(problem.jobs.run_s)))
     bound = bounds[ADMISSION if replayed.above_cap else STRICT]
@@ -216,14 +234,57 @@ def assess(
         proofs,
         seconds,
         front,
+        bills,
     )
+
+
+def limits_of(window: BoundWindow, problem: Problem, search: Search) -> list[TariffLimit]:
+    """Return the prices on the window's clock. Raises: InputError for a series that does not cover its schedules."""
+    found = []
+    for tariff, limit_s in search.tariffs:
+        series = Series(tariff.series.time_s - window.begin_s, tariff.series.value)
+        source = tariff.source
+        limit = TariffLimit(series, int(source.per_j), source.unit, limit_s)
+        end_s = limit.horizon_s(problem)
+        words = f"{window.begin_s:,.0f} s", f"{window.begin_s + end_s:,.0f} s"
+        require_cover(tariff, window.begin_s, window.begin_s + end_s, words)
+        found.append(limit)
+    return found
+
+
+def bill_search(search: Search) -> BillSearch:
+    """Return how much is searched for a bill."""
+    return BillSearch(search.tries // TRIES_A_TARGET, search.front, search.seed)
+
+
+def with_policy(
+    bill: BoundedBill, problem: Problem, limit: TariffLimit, policy: PolicyRun | None, replayed: ScheduleCheck
+) -> BoundedBill:
+    """Return the bill with that of the policy, or the reason why there is none."""
+    why = replayed.broken or ("the run was above a fallen cap" if replayed.above_cap else "")
+    if policy is None or why:
+        return replace(bill, undefined=why)
+    waits = policy.start_s - problem.jobs.release_s
+    j = int(np.argmax(waits))
+    if waits[j] > limit.limit_s + 1e-3:
+        told = f"job {problem.jobs.names[j]} waits {waits[j] / 3_600:.1f} h, more than {limit.limit_s / 3_600:g} h"
+        return replace(bill, undefined=told)
+    watts: Floats = problem.jobs.above_uw[policy.option].astype(np.float64) * 1e-6
+    amount = float(limit.paid(watts, policy.start_s, policy.end_s).sum())
+    return replace(bill, policy=amount, best=amount if bill.best is None else min(bill.best, amount))
+
+
+def bill_proof(facts: dict[str, object], bill: BoundedBill) -> Proof:
+    """Return what proves a bill."""
+    window = {**facts, "tariff": bill.unit, "wait_limit_s": bill.limit_s}
+    return Proof(window, STRICT, bill.instance, dict(bill.certificates))
 
 
 def proofs_of(instance: Instance, found: list[FoundSchedule], search: Search) -> dict[str, Proven]:
     """Return what proves the bounds of mean turnaround, and of mean wait where run times are a choice."""
     proven = {TURNAROUND: prove(instance, found, steps=search.steps)}
     if (instance.run != instance.least(instance.run)[instance.job]).any():
-        proven[WAIT] = prove(instance, found, ends=False, steps=search.steps)
+        proven[WAIT] = prove(instance, found, GoalRates(ends=False), steps=search.steps)
     return proven
 
 

@@ -17,13 +17,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import InputError
-from wattqueue_studies.bound.instance import Instance, Whole
+from wattqueue.errors import EngineError, InputError
+from wattqueue_studies.bound.instance import MILLI, Instance, Whole
 
 Floats = NDArray[np.float64]
 
-MOST_BITS, MOST_SHIFT = 62, 28
-"""Sums stay below 2**62; a tick is at most 2**28 units of cost."""
+MOST_BITS, MOST_SHIFT, BILL_SHIFT = 62, 36, 40
+"""Sums stay below 2**62; a tick is at most 2**36 units of cost; rates of bills are counted in 2**-40."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,15 +50,34 @@ class OwnPrices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
-    """What is added up over the jobs, in ticks: the end, or the start, and energy at a rate.
+    """What is added up over the jobs, in ticks: the end, or the start, and energy and bill at a rate.
 
     Attributes:
         ends: Whether the end counts; else the start.
         energy_rate: Units of cost for a millijoule.
+        bill_rate: Units of cost for 2**BILL_SHIFT units of the bill.
+        times: Whether start and end count at all.
     """
 
     ends: bool = True
     energy_rate: int = 0
+    bill_rate: int = 0
+    times: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRates:
+    """An objective in floating point: ticks for a millijoule, and for a unit of the bill."""
+
+    ends: bool = True
+    energy: float = 0.0
+    bill: float = 0.0
+    times: bool = True
+
+    def whole(self, shift: int) -> Objective:
+        """Return the objective in whole units of cost, 2**shift a tick."""
+        bill = int(self.bill * 2.0 ** (shift + BILL_SHIFT))
+        return Objective(self.ends, int(self.energy * (1 << shift)), bill, self.times)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,10 +130,12 @@ class Certificate:
             int(self.own.first[-1]) == len(self.own.value),
             bool((self.own.low >= 0).all() and (self.own.low + np.diff(self.own.first) < len(self.edge)).all()),
             0 <= self.shift <= MOST_SHIFT and 0 <= self.own.resource < len(instance.free),
+            instance.billing is not None or not self.objective.bill_rate,
         )
         if not all(shapes):
             raise InputError("its prices do not fit the instance", where="certificate")
-        if min(self.price.min(initial=0), self.own.value.min(initial=0), self.objective.energy_rate) < 0:
+        rates = self.objective.energy_rate, self.objective.bill_rate
+        if min(self.price.min(initial=0), self.own.value.min(initial=0), *rates, *_bill_signs(instance)) < 0:
             raise InputError("a price is negative", where="certificate")
         if greatest_cost(self, instance) >= 1 << MOST_BITS:
             raise InputError("its prices are too great for 64 bits", where="certificate")
@@ -131,33 +152,69 @@ def greatest_cost(certificate: Certificate, instance: Instance) -> int:
     own = int(certificate.own.value.max(initial=0)) * max(int(certificate.edge[-1]), len(instance))
     latest = int(max(instance.release.max(initial=0), certificate.edge[-1])) + 2 * int(instance.run.max(initial=0))
     energy = int(instance.energy_mj.max(initial=0)) * certificate.objective.energy_rate
-    return paid + own + (latest << certificate.shift) + energy
+    return paid + own + (latest << certificate.shift) + energy + _greatest_bill(certificate, instance)
+
+
+def _greatest_bill(certificate: Certificate, instance: Instance) -> int:
+    """Return a number that no job's bill exceeds, in units of cost; Python's integers."""
+    billing, rate = instance.billing, certificate.objective.bill_rate
+    if billing is None or not rate:
+        return 0
+    most = int(billing.price.max()) - billing.least
+    ticks = int(certificate.edge[-1]) + int(instance.run.max(initial=0)) + 1
+    return (int(billing.watts.max(initial=0)) + 1) * ((most * rate >> BILL_SHIFT) + 1) * ticks
+
+
+def _bill_signs(instance: Instance) -> tuple[int, ...]:
+    """Return figures of a bill that must not be negative."""
+    bill = instance.billing
+    return () if bill is None else (int(bill.price.min()), int(bill.watts.min(initial=0)), -bill.least)
+
+
+def bill_prices(instance: Instance, edge: Whole, rate: int) -> Whole:
+    """Return what a step of watts costs a tick in each interval, in units of cost, rounded down. Shape (K,)."""
+    if instance.billing is None or not rate:
+        return np.zeros(len(edge) - 1, np.int64)
+    return np.array([int(price) * rate >> BILL_SHIFT for price in instance.billing.lowest(edge)], np.int64)
 
 
 def option_costs(instance: Instance, objective: Objective, shift: int) -> Whole:
-    """Return what each option costs beside its start, in units of cost. Shape (m,)."""
-    ends = instance.run << shift if objective.ends else np.zeros(len(instance.run), np.int64)
-    return ends + instance.energy_mj * objective.energy_rate if objective.energy_rate else ends
+    """Return what each option costs beside its start and its bill above the least price, in units of cost. (m,).
+
+    Where prices are negative, watts are a step more than rounded down, and a run is as long as it may truly be.
+    """
+    found = instance.run << shift if objective.ends and objective.times else np.zeros(len(instance.run), np.int64)
+    if objective.energy_rate:
+        found = found + instance.energy_mj * objective.energy_rate
+    if instance.billing is not None and instance.billing.least < 0:
+        least = instance.billing.least * objective.bill_rate >> BILL_SHIFT
+        found = found + (instance.billing.watts + 1) * instance.longest_run * least
+    return found
 
 
 def cheapest_costs(certificate: Certificate, instance: Instance) -> Whole:
     """Return the least cost of each job over all its options and starts, in units of cost. Shape (n,).
 
     A cost is linear between the starts at which the job's start or its end is at an edge, so one of these is cheapest,
-    or the release; after the last edge it only rises.
+    or the release, or the latest start; after the last edge it never falls.
     """
     cost = option_costs(instance, certificate.objective, certificate.shift)
     job, own = instance.job, certificate.own
     least = np.empty(len(cost), np.int64)
     length = np.diff(certificate.edge)
-    paid = [np.append(0, np.cumsum(row * length)) for row in certificate.price]
+    billing, every = instance.billing, certificate.price
+    amount = instance.amount
+    if billing is not None:  # energy is one more resource, whose price is the tariff
+        every = np.vstack((every, bill_prices(instance, certificate.edge, certificate.objective.bill_rate)))
+        amount = np.column_stack((amount, billing.watts))
+    paid = [np.append(0, np.cumsum(row * length)) for row in every]
     for row in range(len(cost)):
         j = int(job[row])
-        slope = instance.amount[row] @ certificate.price
+        slope = amount[row] @ every
         reached = np.zeros(len(length) + 1, np.int64)
         for i, column in enumerate(paid):
-            if instance.amount[row, i]:
-                reached += instance.amount[row, i] * column
+            if amount[row, i]:
+                reached += amount[row, i] * column
         prices = own.value[own.first[j] : own.first[j + 1]]
         if len(prices) and instance.amount[row, own.resource]:
             inside = slice(int(own.low[j]), int(own.low[j]) + len(prices))
@@ -166,13 +223,18 @@ def cheapest_costs(certificate: Certificate, instance: Instance) -> Whole:
             reached[inside.start + 1 : inside.stop + 1] += np.cumsum(prices * length[inside]) - int(
                 (prices * length[inside]).sum()
             )
-        least[row] = _least_cost(certificate, slope, reached, int(instance.release[j]), int(instance.run[row]))
+        begin = int(instance.release[j]), None if billing is None else int(billing.latest[j])
+        least[row] = _least_cost(certificate, slope, reached, begin, int(instance.run[row]))
     return instance.least(least + cost)
 
 
-def _least_cost(certificate: Certificate, slope: Whole, reached: Whole, release: int, run: int) -> int:
-    """Return the least sum of start and payments; ``slope`` (K,) a tick, ``reached`` (K + 1,) up to each edge."""
-    edge, shift = certificate.edge, certificate.shift
+def _least_cost(certificate: Certificate, slope: Whole, reached: Whole, begin: tuple[int, int | None], run: int) -> int:
+    """Return the least sum of start and payments; ``slope`` (K,) a tick, ``reached`` (K + 1,) up to each edge.
+
+    ``begin``: the release, and the latest start, None for any.
+    """
+    edge, shift, (release, latest) = certificate.edge, certificate.shift, begin
+    timed = int(certificate.objective.times)
 
     def paid(time: Whole) -> Whole:
         row = np.searchsorted(edge, time, side="right") - 1
@@ -181,13 +243,14 @@ def _least_cost(certificate: Certificate, slope: Whole, reached: Whole, release:
         return found
 
     def cost(start: Whole) -> Whole:
-        found: Whole = (start << shift) + paid(start + run) - paid(start)
+        found: Whole = timed * (start << shift) + paid(start + run) - paid(start)
         return found
 
     first = cost(np.array([release], np.int64))
-    # Payments are never negative: a start that costs as much by itself is no cheaper.
-    until = int(first[0]) >> certificate.shift
-    starts = np.concatenate((edge[(edge > release) & (edge <= until)], edge[edge <= until + run] - run))
+    # Payments are never negative: a start that costs as much by itself is no cheaper, nor one after the last edge.
+    until = int(first[0]) >> shift if timed else int(edge[-1])
+    until = until if latest is None else min(until, latest)
+    starts = np.concatenate((edge[(edge > release) & (edge <= until)], edge[edge <= until + run] - run, [until]))
     starts = starts[(starts > release) & (starts <= until)]
     return int(min(first[0], cost(starts).min(initial=first[0])))
 
@@ -227,22 +290,35 @@ def _add_items(table: Whole, interval: Whole, nodes: Whole, worth: Whole) -> Non
     table[interval] = np.where(place >= 0, np.maximum(old, with_item), old)
 
 
-def greatest_shift(edge: Whole, price: Floats, instance: Instance, own: float = 0.0, rate: float = 0.0) -> int:
-    """Return the greatest shift with which prices in ticks (R, K), and own ones up to ``own``, stay within 64 bits.
+def unit_amount(instance: Instance) -> float:
+    """Return the amount (EUR, gCO2) of a unit of the bill. Raises: EngineError for an instance without a bill."""
+    if instance.billing is None:
+        raise EngineError("an instance without prices has no bill", where="certificate")
+    return instance.billing.step_uw * 1e-6 / instance.tick_hz / MILLI / instance.billing.per_j
 
-    ``rate``: ticks for a millijoule.
-    """
+
+def proven_bill(instance: Instance, certificate: Certificate) -> float:
+    """Return the proven least amount of all jobs together."""
+    return certificate.value(instance) * 2.0**BILL_SHIFT / certificate.objective.bill_rate * unit_amount(instance)
+
+
+def greatest_shift(edge: Whole, price: Floats, instance: Instance, goal: GoalRates, own: float = 0.0) -> int:
+    """Return the greatest shift with which prices in ticks (R, K), and own ones up to ``own``, stay within 64 bits."""
     paid = (
         own * float(max(int(edge[-1]), len(instance)))
-        + rate * float(instance.energy_mj.max(initial=0))
+        + goal.energy * float(instance.energy_mj.max(initial=0))
         + (instance.amount.max(axis=0) * (price * np.diff(edge)).sum(axis=1)).sum()
     )
+    if instance.billing is not None:
+        most = float(instance.billing.price.max() - instance.billing.least)
+        ticks = float(edge[-1] + instance.run.max(initial=0) + 1)
+        paid += goal.bill * most * float(instance.billing.watts.max(initial=0) + 1) * ticks
     latest = float(max(instance.release.max(initial=0), edge[-1]) + 2 * instance.run.max(initial=0))
     room = MOST_BITS - 2 - int(np.ceil(np.log2(2.0 * paid + latest + 1.0)))
     return max(0, min(MOST_SHIFT, room))
 
 
-def certify(edge: Whole, price: Floats, shift: int, objective: Objective, own: OwnPrices) -> Certificate:
+def certify(edge: Whole, price: Floats, shift: int, goal: GoalRates, own: OwnPrices) -> Certificate:
     """Return the certificate of prices in ticks of floating point: rounded, negative ones to 0. Shape (R, K)."""
     whole = np.rint(np.maximum(price, 0.0) * (1 << shift)).astype(np.int64)
-    return Certificate(shift, edge, whole, own, objective)
+    return Certificate(shift, edge, whole, own, goal.whole(shift))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue_studies.bound.certificate import Certificate
+from wattqueue_studies.bound.certificate import Certificate, GoalRates
 from wattqueue_studies.bound.instance import Instance
 from wattqueue_studies.bound.problem import Problem
 from wattqueue_studies.bound.prove import prove
@@ -48,6 +48,6 @@ def energy_front(problem: Problem, instance: Instance, found: list[FoundSchedule
         lists = Lists(problem, np.ceil(problem.jobs.run_s * problem.tick_hz + rate * energy).astype(np.int64))
         orders = [*lists.orders(), min(found, key=lambda one: one.total).order()]
         listed = [one for one in map(lists.schedule, orders) if one is not None]
-        certificate = prove(instance, listed, rate=float(rate), steps=0).certificate
+        certificate = prove(instance, listed, GoalRates(energy=float(rate)), steps=0).certificate
         points.append(FrontPoint(certificate, [*listed, *found]))
     return points

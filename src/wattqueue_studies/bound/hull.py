@@ -16,7 +16,7 @@ import numpy as np
 
 from wattqueue.kernels.knapsack import Knapsacks, best_sets
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.bound.certificate import OwnPrices
+from wattqueue_studies.bound.certificate import GoalRates, OwnPrices
 from wattqueue_studies.bound.columns import Prices, Pricing
 from wattqueue_studies.bound.instance import Instance, Whole
 
@@ -55,7 +55,7 @@ class HullPrices:
 class Ascent:
     """The bound at own prices, and its subgradient."""
 
-    def __init__(self, instance: Instance, edge: Whole, prices: Prices, *, ends: bool, rate: float) -> None:
+    def __init__(self, instance: Instance, edge: Whole, prices: Prices, goal: GoalRates) -> None:
         """Begin with the linear program's prices of the partition that is paid most."""
         area = np.array(instance.capacity(edge), np.float64)
         paid = (prices.price * area).sum(axis=1)
@@ -67,7 +67,7 @@ class Ascent:
             return
         self.low, self.first = _ranges(instance, edge, prices)
         place = OwnPrices(self.resource, self.low, self.first, np.zeros(int(self.first[-1]), np.int64))
-        self.pricing = Pricing(instance, edge, ends=ends, rate=rate, own=place)
+        self.pricing = Pricing(instance, edge, goal, place)
         self.found = self.pricing.found(1)
         self.job = np.repeat(np.arange(len(instance)), np.diff(self.first))
         self.interval = interval = self.low[self.job] + np.arange(len(self.job)) - self.first[self.job]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 Whole = NDArray[np.int64]
+MILLI = 1_000
+"""Prices of energy are counted in thousandths of their unit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Billing:
+    """What energy above idle costs (or emits) over time, and until when each job must start, in whole numbers.
+
+    A unit of bill is one step of watts for one tick at one thousandth of the tariff's unit.
+
+    Attributes:
+        step_uw: Microwatts of a step of watts.
+        per_j: Joules that a unit of the tariff is for.
+        watts: Steps of watts of each option above idle, rounded down. Shape (m,).
+        latest: Latest start of each job, in ticks, rounded up. Shape (n,).
+        time: When each price begins, in ticks; the first is 0, the last holds for ever. Shape (t,).
+        price: Thousandths of the tariff's unit above ``least``, rounded down. Shape (t,).
+        least: The least price of all times, if it is negative, else 0.
+    """
+
+    step_uw: int
+    per_j: int
+    watts: Whole
+    latest: Whole
+    time: Whole
+    price: Whole
+    least: int
+
+    def lowest(self, edge: Whole) -> Whole:
+        """Return the lowest price of each interval. Shape (K,)."""
+        first = np.searchsorted(self.time, edge[:-1], side="right") - 1
+        last = np.maximum(np.searchsorted(self.time, edge[1:], side="left"), first + 1)
+        padded = np.append(self.price, self.price[-1])
+        found: Whole = np.minimum.reduceat(padded, np.column_stack((first, last)).ravel())[::2]
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +69,7 @@ class Instance:
         energy_mj: Energy of each option in millijoules, rounded down. Shape (m,).
         time: When each amount of free resources begins, in ticks; the first is 0, the last holds for ever. Shape (s,).
         free: What is free of each resource. Shape (R, s).
+        billing: What energy costs; None where no bill is looked at.
     """
 
     tick_hz: int
@@ -45,6 +82,7 @@ class Instance:
     energy_mj: Whole
     time: Whole
     free: Whole
+    billing: Billing | None = None
 
     def __len__(self) -> int:
         return len(self.release)
@@ -53,6 +91,11 @@ class Instance:
     def job(self) -> Whole:
         """Return the job of each option. Shape (m,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+    @property
+    def longest_run(self) -> Whole:
+        """Return ticks that each option does not exceed: whole seconds are exact, others were rounded down. (m,)."""
+        return self.run + (self.tick_hz != 1)
 
     def least(self, column: Whole) -> Whole:
         """Return the least figure of each job over its options. Shapes (m,) and (n,)."""
@@ -82,20 +125,32 @@ class Instance:
 
     def values(self) -> dict[str, Any]:
         """Return plain values, from which ``of_values`` makes it again."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(self).items()
-        }
+        values: dict[str, Any] = plain_values(asdict(self))
+        return values
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Instance:
         """Return the instance of plain values."""
-        arrays: dict[str, Any] = {
-            name: int(value) if name in ("tick_hz", "parts") else np.array(value, np.int64)
-            for name, value in values.items()
-        }
-        return cls(**arrays)
+        bill = values.get("billing")
+        arrays = _arrays({name: value for name, value in values.items() if name != "billing"})
+        return cls(**arrays, billing=None if bill is None else Billing(**_arrays(bill)))
 
     def digest(self) -> str:
         """Return the SHA-256 of all its numbers."""
         text = json.dumps(self.values(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plain_values(value: Any) -> Any:
+    """Return plain values of nested ones with arrays."""
+    if isinstance(value, dict):
+        return {key: plain_values(each) for key, each in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _arrays(values: dict[str, Any]) -> dict[str, Any]:
+    """Return lists as arrays, and whole numbers as they are. Raises: TypeError for anything else."""
+    return {
+        name: np.array(value, np.int64) if isinstance(value, list) else operator.index(value)
+        for name, value in values.items()
+    }

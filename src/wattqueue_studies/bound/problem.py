@@ -39,6 +39,7 @@ class JobChoices:
         nodes: Units that it takes. Shape (m,).
         net_uw: Watts that it takes of the cap, of the best units. Shape (m,).
         energy_j: Its energy there, idle share included, on the best units. Shape (m,).
+        above_uw: Watts above idle, which a bill counts, whatever the cap counts; -1 where they are not known. (m,).
     """
 
     names: tuple[str, ...]
@@ -50,6 +51,7 @@ class JobChoices:
     nodes: Whole
     net_uw: Whole
     energy_j: Floats
+    above_uw: Whole
 
     def __len__(self) -> int:
         return len(self.release_s)
@@ -168,14 +170,17 @@ def job_options(jobs: Jobs, machine: Machine, truth: Prediction, begin_s: float,
     watts = truth.watts(row.astype(np.int32), option)
     total_w = watts * wattage
     idle = np.array([p.idle_w for p in machine.partitions])[part] * units
-    net_uw = np.rint(total_w * codes.MICRO) - (0 if machine.cap_scope == "jobs" else np.rint(idle * codes.MICRO))
-    # The ledger counts a job with at least the idle watts of its units (rule 14); unknown watts stay negative.
-    net = np.where(np.isnan(net_uw), -1, np.maximum(net_uw, 0)).astype(np.int64)
+    total_uw, idle_uw = np.rint(total_w * codes.MICRO), np.rint(idle * codes.MICRO)
+    net, above = (
+        # The ledger counts a job with at least the idle watts of its units (rule 14); unknown watts stay negative.
+        np.where(np.isnan(total_uw), -1, np.maximum(total_uw - less, 0)).astype(np.int64)
+        for less in (np.zeros_like(idle_uw) if machine.cap_scope == "jobs" else idle_uw, idle_uw)
+    )
     run_s = work_s[row] * truth.factors(row.astype(np.int32), option) * slowest
     first = np.searchsorted(row, np.arange(len(jobs) + 1))
     names = tuple(str(name) for name in jobs.job_id)
     release = np.maximum(jobs.submit_s - begin_s, 0.0)
-    return JobChoices(names, release, first, option, part, run_s, units, net, np.nan_to_num(total_w * run_s))
+    return JobChoices(names, release, first, option, part, run_s, units, net, np.nan_to_num(total_w * run_s), above)
 
 
 def _offered(jobs: Jobs, machine: Machine, truth: Prediction, asked: Whole, *, clocks: bool) -> tuple[Whole, Whole]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue_studies.bound.certificate import Certificate, Objective, OwnPrices, certify, greatest_shift
+from wattqueue.model.jobs import Floats
+from wattqueue_studies.bound.certificate import Certificate, GoalRates, OwnPrices, certify, greatest_shift
 from wattqueue_studies.bound.columns import Starts, generate_columns, grid_of
 from wattqueue_studies.bound.hull import Ascent
 from wattqueue_studies.bound.instance import Instance
@@ -24,10 +25,15 @@ FIRST_COLUMNS = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proven:
-    """A certificate, and a remark where the search for prices ended early: the bound holds all the same."""
+    """A certificate, and a remark where the search for prices ended early: the bound holds all the same.
+
+    ``mean_start``, ``main_start``: as in ``Prices``, where good schedules may be looked for.
+    """
 
     certificate: Certificate
-    remark: str = ""
+    remark: str
+    mean_start: Floats
+    main_start: Floats
 
 
 def intervals_of(instance: Instance) -> int:
@@ -37,28 +43,26 @@ def intervals_of(instance: Instance) -> int:
 
 
 def prove(
-    instance: Instance, found: list[FoundSchedule], *, ends: bool = True, rate: float = 0.0, steps: int = MOST_STEPS
+    instance: Instance, found: list[FoundSchedule], goal: GoalRates | None = None, *, steps: int = MOST_STEPS
 ) -> Proven:
     """Return the best certificate found; ``found`` are schedules, at least one, the best of which sets the grid.
 
-    What is added up over the jobs are their ends, else their starts, and ``rate`` ticks for each millijoule.
+    ``goal``: what is added up over the jobs, their ends by default.
     """
-    best = min(found, key=lambda one: one.total)
+    goal = goal or GoalRates()
+    ordered = sorted(found, key=lambda one: one.total)
+    best = ordered[0]
     edge = grid_of(instance, best.start, best.start + instance.run[best.option], intervals_of(instance))
-    begin = [_columns(instance, one) for one in sorted(found, key=lambda one: one.total)[:FIRST_COLUMNS]]
-    prices = generate_columns(instance, edge, begin, ends=ends, rate=rate)
-    shift = greatest_shift(edge, prices.price, instance, rate=rate)
-    certificate = certify(
-        edge, prices.price, shift, Objective(ends, int(rate * (1 << shift))), OwnPrices.none(len(instance))
-    )
-    ascent = Ascent(instance, edge, prices, ends=ends, rate=rate)
+    prices = generate_columns(instance, edge, [_columns(instance, one) for one in ordered[:FIRST_COLUMNS]], goal)
+    shift = greatest_shift(edge, prices.price, instance, goal)
+    certificate = certify(edge, prices.price, shift, goal, OwnPrices.none(len(instance)))
+    ascent = Ascent(instance, edge, prices, goal)
     if steps and len(ascent.own):
         hull = ascent.climb(steps)
-        shift = greatest_shift(edge, hull.price, instance, float(hull.own.max()), rate)
-        objective = Objective(ends, int(rate * (1 << shift)))
-        with_own = certify(edge, hull.price, shift, objective, hull.rounded(shift))
+        shift = greatest_shift(edge, hull.price, instance, goal, float(hull.own.max()))
+        with_own = certify(edge, hull.price, shift, goal, hull.rounded(shift))
         certificate = max(certificate, with_own, key=lambda one: one.value(instance) / (1 << one.shift))
-    return Proven(certificate, prices.stopped)
+    return Proven(certificate, prices.stopped, prices.mean_start, prices.main_start)
 
 
 def _columns(instance: Instance, schedule: FoundSchedule) -> Starts:

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue_studies.bound.certificate import Certificate, Objective, OwnPrices
-from wattqueue_studies.bound.instance import Instance
+from wattqueue_studies.bound.certificate import Certificate, Objective, OwnPrices, proven_bill
+from wattqueue_studies.bound.instance import Instance, plain_values
 from wattqueue_studies.bound.makespan import makespan_ticks
 
-FORMAT = "wattqueue-bound-1"
+FORMAT = "wattqueue-bound-2"
 """Version of the stored form."""
 STRICT, ADMISSION = "strict", "admission"
 """Schedules for which a bound holds: those that never exceed the cap; those that ask it when a job starts."""
 TURNAROUND, WAIT, MAKESPAN, ENERGY = "turnaround_s_mean", "wait_s_mean", "makespan_s", "job_energy_j"
+BILL = "bill"
+"""Name of the certificate of a bill, whose instance has prices of energy."""
 MEASURES = (TURNAROUND, WAIT, MAKESPAN, ENERGY)
 
 
@@ -46,7 +48,7 @@ class Proof:
             "instance": self.instance.values(),
             "makespan_ticks": makespan_ticks(self.instance),
             "certificates": {
-                name: {**_plain(asdict(each)), "value": each.value(self.instance)}
+                name: {**plain_values(asdict(each)), "value": each.value(self.instance)}
                 for name, each in self.certificates.items()
             },
         }
@@ -59,6 +61,9 @@ class Proof:
         """Return the bounds as a sentence."""
         found = bound_figures(self.instance, self.certificates)
         seed = f"seed {self.window['seed']}, " if "seed" in self.window else ""
+        if BILL in found:
+            unit, limit_h = str(self.window["tariff"]).partition("/")[0], self.window["wait_limit_s"] / 3_600.0
+            return f"{seed}{len(self.instance):,} jobs, waits up to {limit_h:g} h: bill >= {found[BILL]:,.2f} {unit}"
         return (
             f"{seed}{len(self.instance):,} jobs, {self.scope}: mean turnaround >= {found[TURNAROUND]:,.2f} s, "
             f"mean wait >= {found[WAIT]:,.2f} s, makespan >= {found[MAKESPAN]:,.2f} s"
@@ -89,7 +94,9 @@ class Proof:
 
 
 def bound_figures(instance: Instance, certificates: dict[str, Certificate]) -> dict[str, float]:
-    """Return the proven bounds by measure, in seconds and joules."""
+    """Return the proven bounds by measure, in seconds and joules; of an instance with prices that of the bill."""
+    if instance.billing is not None:
+        return {BILL: proven_bill(instance, certificates[BILL])}
     ticks = len(instance) * instance.tick_hz
     least, released = int(instance.least(instance.run).sum()), int(instance.release_up.sum())
     ends = max(certificates[TURNAROUND].ticks(instance), int(instance.release.sum()) + least)
@@ -119,13 +126,6 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise InputError("is damaged: a proof is no table", where=where, hint="compute the bound again")
     return value
-
-
-def _plain(value: Any) -> Any:
-    """Return plain values of nested ones with arrays."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _certificate(values: Mapping[str, Any]) -> Certificate:

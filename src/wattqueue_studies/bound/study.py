@@ -15,8 +15,10 @@ from wattqueue.policy.policy import policy_from_row
 from wattqueue.report.document import Document, Table
 from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.engine import simulate
-from wattqueue_studies.bound.assess import Assessed, Clock, Search, assess, truth_of, window_problem
-from wattqueue_studies.bound.problem import instance_of
+from wattqueue_studies.bound.assess import Assessed, Clock, Search, assess, limits_of, truth_of, window_problem
+from wattqueue_studies.bound.bill import BoundedBill, TariffLimit, billed
+from wattqueue_studies.bound.instance import Instance
+from wattqueue_studies.bound.problem import Problem, instance_of
 from wattqueue_studies.bound.store import ADMISSION, ENERGY, MAKESPAN, MEASURES, TURNAROUND, WAIT, Proof
 from wattqueue_studies.bound.windows import BoundWindow, busy_instant, cut_window, whole_window
 
@@ -106,6 +108,7 @@ class BoundStudy:
                     "remarks": one.remarks,
                     "seconds": one.seconds,
                     **({"front": one.front} if one.front else {}),
+                    **({"bills": [bill.as_json() for bill in one.bills]} if one.bills else {}),
                 }
                 for one in self.windows
             ],
@@ -115,7 +118,7 @@ class BoundStudy:
     def document(self) -> Document:
         """Return the tables."""
         front = [self._front()] if any(one.front for one in self.windows) else []
-        blocks: list[Any] = [self._turnaround(), self._others(), *front, *self._sentences()]
+        blocks: list[Any] = [self._turnaround(), self._others(), *front, *self._bills(), *self._sentences()]
         return Document(title=f"Bounds of {self.name}", lede=NEVER_OPTIMAL, blocks=[*blocks, NEVER_OPTIMAL])
 
     def _turnaround(self) -> Table:
@@ -132,7 +135,7 @@ class BoundStudy:
         )
         rows = [
             (
-                f"seed {one.window['seed']}" if "seed" in one.window else "all jobs",
+                self._window(one),
                 f"{one.window['jobs']:,}",
                 f"{one.bound[TURNAROUND]:,.0f}",
                 f"{one.best[TURNAROUND]:,.0f}",
@@ -181,6 +184,34 @@ class BoundStudy:
         heads = ("A kWh costs", "bound s", "best known s", "policy s")
         return Table(heads, rows, "Mean turnaround and energy together", kinds=["", *["n"] * 3])
 
+    def _bills(self) -> Iterator[Table]:
+        """Yield a table for each series of prices: the least bill of each window."""
+        for k, first in enumerate(self.windows[0].bills):
+            rows = [(self._window(one), *_bill_cells(one.bills[k])) for one in self.windows]
+            heads = ("Window", "bound", "best\nknown", "policy", "bound /\nbest", "idle")
+            title = f"Bill above idle in {first.amount}, waits up to {first.limit_s / 3_600:g} h"
+            note = "Idle: of all units up to the last end that is allowed; the same for every schedule."
+            yield Table(heads, rows, title, note, kinds=["", *["n"] * 5])
+            if first.front:
+                yield self._bill_front(first)
+
+    def _bill_front(self, bill: BoundedBill) -> Table:
+        """Return the front of turnaround and a bill."""
+        rows = [
+            (
+                f"{row['s_per_amount'] or 0.0:,.4g} s",
+                *("–" if row[name] is None else f"{row[name]:,.0f}" for name in ("bound_s", "best_known_s")),
+            )
+            for row in bill.front
+        ]
+        title = f"Mean turnaround and bill together, waits up to {bill.limit_s / 3_600:g} h"
+        return Table((f"1 {bill.amount} costs", "bound s", "best known s"), rows, title, kinds=["", "n", "n"])
+
+    @staticmethod
+    def _window(one: Assessed) -> str:
+        """Return what identifies a window in tables."""
+        return f"seed {one.window['seed']}" if "seed" in one.window else "all jobs"
+
     def verdict(self) -> str:
         """Return how far the policy is from the proven bound, as a sentence; empty where that is not defined."""
         defined = [one.gap for one in self.windows if one.gap is not None]
@@ -213,11 +244,39 @@ class BoundStudy:
                     f"the strict one is {one.strict[TURNAROUND]:,.0f} s."
                 )
             said += [f"Note: {seed}{remark}." for remark in one.remarks]
+            said += [
+                f"{seed}no schedule was found in which no job waits more than {bill.limit_s / 3_600:g} h."
+                for bill in one.bills[:1]
+                if bill.best is None
+            ]
+            said += [
+                f"{seed}the policy's bill in {bill.amount} is compared with no bound: {bill.undefined}."
+                for bill in one.bills
+                if bill.undefined
+            ]
         return said
 
     def proofs(self) -> list[Proof]:
         """Return what proves the bounds, window by window."""
         return [proof for one in self.windows for proof in one.proofs]
+
+
+def _billed_as(proof: Proof, instance: Instance, problem: Problem, limits: Sequence[TariffLimit]) -> Instance:
+    """Return the instance with the prices that a proof is of. Raises: InputError where they are not given."""
+    asked = proof.window["tariff"], proof.window.get("wait_limit_s")
+    found = [limit for limit in limits if (limit.unit, limit.limit_s) == asked]
+    if not found:
+        raise InputError(
+            f"its bill is in {asked[0]}, and no such prices are given", where="certificate",
+            hint="give --prices or --intensity, and --wait-limit, as when it was computed",
+        )  # fmt: skip
+    return billed(instance, problem, found[0])
+
+
+def _bill_cells(bill: BoundedBill) -> tuple[str, ...]:
+    """Return the cells of a window's bill behind its name."""
+    amounts = ("–" if each is None else f"{each:,.2f}" for each in (bill.bound, bill.best, bill.policy))
+    return (*amounts, "–" if bill.ratio is None else f"{bill.ratio:.3f}", f"{bill.idle:,.2f}")
 
 
 def summary(values: Sequence[float] | Floats) -> dict[str, float]:
@@ -254,6 +313,8 @@ def refuse_others(proofs: Sequence[Proof], inputs: RunInputs, search: Search) ->
         ((_, window),) = Windows(count, [proof.window.get("seed", 1)]).cut(inputs)
         problem = window_problem(inputs, window, search)
         instance = instance_of(problem.for_admission() if proof.scope == ADMISSION else problem)
+        if "tariff" in proof.window:
+            instance = _billed_as(proof, instance, problem, limits_of(window, problem, search))
         if instance.digest() != proof.instance.digest():
             raise InputError(
                 "is a proof of another instance", where="certificate",

@@ -17,6 +17,7 @@ from wattqueue.verbs import Printed, out_field, verb_of
 
 if TYPE_CHECKING:
     from wattqueue.runs.perform import RunInputs
+    from wattqueue.whatif.bill import Tariff
     from wattqueue_studies.bound.assess import Search
 
 FEW_TRIES, MANY_TRIES = 100_000, 400_000
@@ -39,7 +40,14 @@ class BoundVerb(Printed, SimulateOptions):
     )  # fmt: skip
     steps: int = option(7_000, "Most steps of the ascent of prices.", kind=int, least=0, most=10**6)
     highest_clock: bool = option(False, "Jobs run at the highest clock only.", kind=bool)
-    front: bool = option(False, "Add the front of turnaround and energy, at 10 rates.", kind=bool)
+    front: bool = option(False, "Add the front of turnaround and energy, at 10 rates, and of each bill.", kind=bool)
+    prices: Path | None = option(None, "CSV of time and price: adds the bill of jobs. [EUR/MWh]", kind=Path)
+    intensity: Path | None = option(None, "CSV of time and carbon intensity: adds their CO2. [gCO2/kWh]", kind=Path)
+    wait_limit: float = option(
+        24.0, "Hours that a job may wait, for bill and CO2.", kind=float, least=0.0, most=8_784.0
+    )
+    start: str | None = option(None, "Date of the trace's time 0, or of its first job where the trace has dates.")
+    repair: bool = option(False, "Correct dates whose UTC offset contradicts their neighbours'.", kind=bool)
     verify: Path | None = option(None, "Prove the numbers of a file of certificates again.", kind=Path)
     out: Path | None = out_field("File of certificates (JSON). [of a run: bound.json in its directory]")
 
@@ -51,13 +59,34 @@ class BoundVerb(Printed, SimulateOptions):
         source = Path(str(self.jobs))
         return source if source.is_dir() and (source / RUN).exists() else None
 
-    def search(self) -> Search:
+    def tariffs(self, inputs: RunInputs) -> list[tuple[Tariff, float]]:
+        """Return prices and intensities on the clock of the workload, with the longest wait in seconds."""
+        from wattqueue.formats.epoch import epoch_of
+        from wattqueue.whatif.bill import parse_source, read_tariff
+
+        if self.prices is None and self.intensity is None:
+            return []
+        asked = (self.prices, "--prices", "EUR/MWh"), (self.intensity, "--intensity", "gCO2/kWh")
+        epoch_s = epoch_of(inputs.task.workload, inputs.jobs.submit_s, self.start)
+        return [
+            (read_tariff(parse_source(path, None, where, unit), epoch_s, repair=self.repair), 3_600.0 * self.wait_limit)
+            for path, where, unit in asked
+            if path is not None
+        ]
+
+    def search(self, inputs: RunInputs) -> Search:
         """Return how much is searched."""
         from wattqueue_studies.bound.assess import Search
 
         long = self.window is None or self.window > 200
         tries = self.tries if self.tries is not None else MANY_TRIES if long else FEW_TRIES
-        return Search(tries, self.steps, clocks=not self.highest_clock, front=10 if self.front else 0)
+        return Search(
+            tries,
+            self.steps,
+            clocks=not self.highest_clock,
+            front=10 if self.front else 0,
+            tariffs=self.tariffs(inputs),
+        )
 
     def inputs(self) -> RunInputs:
         """Return the inputs of the run, or of the workload under the policy."""
@@ -99,7 +128,7 @@ def run(options: BoundVerb) -> None:
     inputs = options.inputs()
     chosen = Windows(options.window, range(1, options.windows + 1))
     with counting("bounding", "windows") as told:
-        study = bound_windows(inputs, chosen, options.search(), Path(str(options.jobs)).name, told, process_time)
+        study = bound_windows(inputs, chosen, options.search(inputs), Path(str(options.jobs)).name, told, process_time)
     folder = options.folder
     out = options.out if options.out is not None or folder is None else folder / BOUND
     if out is not None:
@@ -119,7 +148,8 @@ def _verify(options: BoundVerb, path: Path) -> None:
     if options.jobs is not None:
         from wattqueue_studies.bound.study import refuse_others
 
-        refuse_others(proofs, options.inputs(), options.search())
+        inputs = options.inputs()
+        refuse_others(proofs, inputs, options.search(inputs))
     lines = [proof.line() for proof in proofs]
     options.show(
         lambda: {"file": str(path), "proven": [proof.figures() for proof in proofs]},

@@ -1,0 +1,159 @@
+"""Bills: what is proven is below every schedule within the limit of waiting, on tiny worlds whose least is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.wattqueue_studies.bound_worlds import draw_certificate, draw_problem, ticks_of
+from wattqueue.errors import InputError
+from wattqueue.model.signals import Series
+from wattqueue_studies.bound import prove as prove_module
+from wattqueue_studies.bound.bill import BillLists, BillSearch, TariffLimit, billed, bound_bill, even_rate
+from wattqueue_studies.bound.certificate import (
+    BILL_SHIFT,
+    Certificate,
+    GoalRates,
+    Objective,
+    proven_bill,
+    unit_amount,
+)
+from wattqueue_studies.bound.instance import Instance
+from wattqueue_studies.bound.problem import instance_of
+from wattqueue_studies.bound.schedules import best_schedule
+from wattqueue_studies.bound.store import BILL
+
+PER_J = 1
+"""An amount per joule: bills of tiny worlds are watts times ticks times prices."""
+
+
+@pytest.fixture(autouse=True)
+def coarse_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every grid is a proof; fine ones take seconds with kernels as plain Python."""
+    monkeypatch.setattr(prove_module, "FEW_INTERVALS", 16)
+
+
+def draw_tariff(rng: np.random.Generator, *, lowest: int = -3, limit: int = 6) -> tuple[TariffLimit, list[float]]:
+    """Prices that change at a few whole ticks, and what a microwatt costs at every tick."""
+    steps = int(rng.integers(1, 6))
+    time = np.append(0, np.sort(rng.choice(np.arange(1, 16), steps - 1, replace=False)))
+    value = rng.integers(lowest, 9, steps)
+    each = [float(value[np.searchsorted(time, t, side="right") - 1]) / 1e6 for t in range(60)]
+    return TariffLimit(Series(time.astype(np.float64), value.astype(np.float64)), PER_J, "EUR/J", float(limit)), each
+
+
+def billed_certificate(rng: np.random.Generator, instance: Instance, objective: Objective) -> Certificate:
+    """Random prices of resources, beside a tariff."""
+    found = draw_certificate(rng, instance, objective=objective)
+    return replace(found, shift=12, price=found.price * 64, own=replace(found.own, value=found.own.value * 64))
+
+
+def test_random_prices_never_exceed_the_least_bill() -> None:
+    close = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        problem = draw_problem(rng, jobs=3)
+        tariff, each = draw_tariff(rng, lowest=-3 if seed % 2 else 0)
+        least = ticks_of(problem).least_bill(6, each, times=False)
+        instance = billed(instance_of(problem), problem, tariff)
+        goal = GoalRates(ends=False, bill=even_rate(instance), times=False)
+        if least is None:
+            continue
+        for _ in range(4):
+            proven = proven_bill(instance, billed_certificate(rng, instance, goal.whole(12)))
+            assert proven <= least + 1e-9
+        none = billed_certificate(rng, instance, goal.whole(28))
+        free = replace(none, shift=28, price=none.price * 0, own=replace(none.own, value=none.own.value * 0))
+        close += proven_bill(instance, free) >= least - 0.001 * abs(least) - 1e-3
+    assert close > 3, "in some worlds nobody is in another's way"
+
+
+@pytest.mark.parametrize("lowest", [0, -3])
+def test_what_is_proven_is_below_the_least_bill_and_what_is_found_is_above(lowest: int) -> None:
+    pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
+    ratios = []
+    for seed in range(12):
+        rng = np.random.default_rng(100 + seed)
+        problem = draw_problem(rng, jobs=3)
+        tariff, each = draw_tariff(rng, lowest=lowest)
+        world, instance = ticks_of(problem), instance_of(problem)
+        least = world.least_bill(6, each, times=False)
+        found = bound_bill(
+            problem, instance, tariff, best_schedule(problem, [], 0, 1)[1], 100.0, BillSearch(60, 2, seed)
+        )
+        if least is None:
+            assert found.best is None
+            continue
+        assert found.bound <= least + 1e-6
+        if found.best is not None:
+            assert found.best >= least - 1e-6
+            ratios.append(found.best - least)
+        horizon = int(found.horizon_s)
+        assert found.idle == pytest.approx(100.0 * 1e6 * sum(each[min(t, 59)] for t in range(horizon)))
+        for row, name in zip(found.front, ("front_0", "front_1"), strict=True):
+            rate = row["s_per_amount"] or 0.0
+            bill_rate = found.certificates[name].objective.bill_rate
+            assert rate == pytest.approx(
+                bill_rate / 2.0 ** (BILL_SHIFT + found.certificates[name].shift) / unit_amount(found.instance)
+            )
+            assert (row["bound_s"] or 0.0) <= (row["best_known_s"] or np.inf) + 1e-6
+    assert sum(each < 1e-6 for each in ratios) > len(ratios) // 2
+
+
+def test_ends_and_bill_together_are_below_every_schedule() -> None:
+    pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
+    for seed in range(6):
+        rng = np.random.default_rng(200 + seed)
+        problem = draw_problem(rng, jobs=3)
+        tariff, each = draw_tariff(rng)
+        both = ticks_of(problem).least_bill(6, each, times=True)
+        instance = billed(instance_of(problem), problem, tariff)
+        if both is None:
+            continue
+        goal = GoalRates(bill=unit_amount(instance))  # a tick for an amount
+        lists = BillLists(problem, instance, tariff, goal)
+        known = [replace(one, total=round(lists.cost(one))) for one in best_schedule(problem, [], 0, 1)[1]]
+        proven = prove_module.prove(instance, known, goal, steps=40).certificate
+        assert proven.ticks(instance) <= both
+        found = lists.improved([lists.plain.release], 60, rng)
+        assert found is not None
+        assert lists.cost(found) >= both - 1e-6
+
+
+def test_a_bill_waits_for_the_cheaper_hour_no_longer_than_it_may() -> None:
+    """One job of 10 W and 4 ticks: 5 a tick, 1 from tick 6 on; with 3 ticks of waiting one of its ticks is cheap."""
+    rng = np.random.default_rng(0)
+    one = draw_problem(rng, jobs=1, capped=False)
+    jobs = replace(
+        one.jobs, release_s=np.zeros(1), first=np.array([0, 1]), option=np.zeros(1, np.int64),
+        partition=np.zeros(1, np.int64), nodes=np.ones(1, np.int64), run_s=np.array([4.0]),
+        net_uw=np.array([10_000_000]), energy_j=np.zeros(1), above_uw=np.array([10_000_000]),
+    )  # fmt: skip
+    nothing = np.zeros(0, np.int64)
+    problem = replace(
+        one, jobs=jobs, busy_until_s=np.zeros(0), busy_partition=nothing, busy_units=nothing, busy_uw=nothing
+    )
+    series = Series(np.array([0.0, 6.0]), np.array([5.0, 1.0]))
+    pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
+    for limit, least in ((0.0, 200.0), (3.0, 160.0), (6.0, 40.0), (20.0, 40.0)):
+        tariff = TariffLimit(series, PER_J, "EUR/J", limit)
+        found = bound_bill(
+            problem, instance_of(problem), tariff, best_schedule(problem, [], 0, 1)[1], 0.0, BillSearch(40, 0, 1)
+        )
+        assert found.bound == pytest.approx(least, rel=1e-4)
+        assert found.best == pytest.approx(least)
+        again = Instance.of_values(json.loads(json.dumps(found.instance.values())))
+        assert again.digest() == found.instance.digest()
+        assert proven_bill(again, found.certificates[BILL]) == found.bound
+
+
+def test_a_job_without_watts_has_no_bill() -> None:
+    problem = draw_problem(np.random.default_rng(1), capped=False)
+    unknown = replace(problem, jobs=replace(problem.jobs, above_uw=problem.jobs.above_uw * 0 - 1))
+    tariff, _ = draw_tariff(np.random.default_rng(1))
+    with pytest.raises(InputError) as caught:
+        billed(instance_of(problem), unknown, tariff)
+    assert caught.value.where == "job j0"
