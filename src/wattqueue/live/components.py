@@ -34,7 +34,9 @@ def left_over(components: Iterable[Job]) -> list[JobGoal]:
 
 
 def handed_over(layout: Layout, nodes: Iterable[Node], held: Sequence[Job], aside: Iterable[Job]) -> list[JobGoal]:
-    """Return the watts of components that carry none, and the release of each job whose components all count.
+    """Return the watts of components that carry too few, and the release of each job whose components all count.
+
+    Too few: none, or those of other partitions and nodes that an administrator has changed since.
 
     ``held`` are the components that are held for the controller, ``aside`` the pending jobs of which it decides
     nothing. A job waits for a component that somebody else holds, or that cannot be given watts.
@@ -44,32 +46,41 @@ def handed_over(layout: Layout, nodes: Iterable[Node], held: Sequence[Job], asid
     most_w = _dearest(layout, nodes)
     jobs = {row.whole for row in held}
     ours = {row.key for row in held}
-    bare = [row for row in held if row.watts < 0 and _counted_w(row, most_w)]
-    waits = {row.whole for row in bare}
+    short = [row for row in held if _falls_short(row, most_w)]
+    waits = {row.whole for row in short}
     for row in aside:
-        if row.whole in jobs and row.key not in ours and (row.held or (row.watts < 0 and _counted_w(row, most_w))):
+        if row.whole in jobs and row.key not in ours and (row.held or _falls_short(row, most_w)):
             waits.add(row.whole)
-    watts = [JobGoal(row.key, watts=_counted_w(row, most_w), why="a component of a job") for row in bare]
+    watts = [JobGoal(row.key, watts=_counted_w(row, most_w), why="a component of a job") for row in short]
     why = "heterogeneous jobs are scheduled by Slurm"
     free = {row.whole: JobGoal(row.key, held=False, why=why) for row in reversed(held) if row.whole not in waits}
     return [*watts, *free.values()]
 
 
 def _dearest(layout: Layout, nodes: Iterable[Node]) -> dict[str, int]:
-    """Return the net watts of the dearest managed node of each partition of the cluster; none where it has none.
+    """Return the net watts of the dearest managed node of each partition of the cluster; 0 where it has none.
 
     A partition that the machine file does not name may hold managed nodes: its jobs count, too.
     """
     found: dict[str, int] = {}
     for node in nodes:
         unit = layout.unit.get(node.name)
-        if unit is not None:
-            watts = layout.most_net_w(layout.row_of(unit))
-            for name in node.partitions:
-                found[name] = max(found.get(name, 0), watts)
+        watts = 0 if unit is None else layout.most_net_w(layout.row_of(unit))
+        for name in node.partitions:
+            found[name] = max(found.get(name, 0), watts)
     return found
 
 
+def _falls_short(row: Job, most_w: dict[str, int]) -> bool:
+    """Whether a waiting component carries fewer watts than its nodes can draw."""
+    return max(row.watts, 0) < _counted_w(row, most_w)
+
+
 def _counted_w(row: Job, most_w: dict[str, int]) -> int:
-    """Return the net watts of the most nodes that a waiting job may get, in the dearest of its partitions."""
-    return max((most_w.get(name, 0) for name in row.partition.split(",")), default=0) * max(row.nodes, row.most_nodes)
+    """Return the net watts of the most nodes that a waiting job may get, in the dearest of its partitions.
+
+    A partition without any node, which a restart of slurmctld may have forgotten, counts as the dearest of all.
+    """
+    dearest = max(most_w.values(), default=0)
+    watts = max((most_w.get(name, dearest) for name in row.partition.split(",")), default=0)
+    return watts * max(row.nodes, row.most_nodes)

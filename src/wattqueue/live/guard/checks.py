@@ -100,6 +100,8 @@ class GuardBound(WattBound):
     def held_by(self, row: Job) -> HeldWatts:
         """Return what a running job holds."""
         licence, above = max(row.watts, 0), self._most_w(row)
+        if row.state == "suspended" and not self.settings.most_w(row.partition, 1):
+            return HeldWatts(0, 0)  # Slurm counts no licence of it, and its nodes count beside the pool
         counted, most = 0 if row.state == "suspended" else licence, max(licence, above)
         stopped = row.state == "stopped"
         return HeldWatts(counted, licence, most) if stopped else HeldWatts(counted, most, None, above == 0)

@@ -106,8 +106,10 @@ def parse_job(line: str) -> Job:
     # a line of garbage with the right number of bars would otherwise be a job in an unknown state
     if not state.isupper():
         raise ValueError(line)
-    least = int(nodes.partition("-")[0])
+    listed = least = int(nodes.partition("-")[0])
     stated_most = int(most.partition("-")[0] or 0)  # 0 where no maximum is stated
+    if state == "PENDING" and stated_most:  # squeue estimates the nodes of a job that waits, beyond its maximum, too
+        least = min(listed, stated_most)
     most_nodes = max(least, stated_most)
     array, _, task = name.partition("_")
     whole, _, component = name.partition("+")
@@ -118,7 +120,7 @@ def parse_job(line: str) -> Job:
         math.nan if start in NONE else float(start),
         () if node_list in NONE else tuple(expand(node_list)),
         () if requested in NONE else tuple(expand(requested)),
-        dependency in NONE, held, most_nodes, "", (least, stated_most),
+        dependency in NONE, held, most_nodes, "", (listed, stated_most),
         array if task else "", int(task) if is_whole(task) else 0,
         whole if component else "", int(component) if is_whole(component) else 0,
         state == "PENDING" and priority != "0" and reason.partition(",")[0] not in PATIENT, others,

@@ -599,7 +599,8 @@ function slurm_job_submit(jd, parts, uid)
     slurm.log_user(string.format(text, together, WHOLE_POOL_W))
     return slurm.ERROR
   end
-  if too_much and (job.least > WHOLE_POOL_W or not working) then
+  -- Slurm alone places a component: on no fewer watts than are counted
+  if too_much and (component ~= nil or job.least > WHOLE_POOL_W or not working) then
     local text = "wattqueue: %d nodes draw up to %d W in the budget's terms, the whole budget is %d W"
     slurm.log_user(string.format(text, most, watts, WHOLE_POOL_W))
     return slurm.ERROR
