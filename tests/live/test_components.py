@@ -55,6 +55,32 @@ def test_the_job_is_released_as_soon_as_each_component_carries_watts(slurm: Fake
     assert released == ["1"], "once, and by the name that frees all components"
 
 
+@pytest.mark.parametrize("watts", [(100, 400), (200, 200), (0, 400)])
+def test_a_component_with_fewer_watts_than_its_nodes_draw_gets_them_before_the_release(
+    slurm: FakeSlurm, tmp_path: Path, watts: tuple[int, int]
+) -> None:
+    """An administrator changed its partition, nodes or licence: Slurm would start it on what it carries."""
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    seen = components(slurm, watts)
+    plan = controller.planner.plan(seen, {}, telemetry_ok=True)
+    done = [w for w in plan_writes(seen, plan.goal) if isinstance(w, ChangeJob | ReleaseJob)]
+    (k,) = (k for k in (0, 1) if watts[k] != (200, 400)[k])
+    assert [(w.target, w.fields.watts) for w in done if isinstance(w, ChangeJob)] == [(f"1+{k}", (200, 400)[k])]
+    assert len(done) == 1
+
+
+def test_a_component_on_a_partition_that_is_gone_counts_the_dearest_node(slurm: FakeSlurm, tmp_path: Path) -> None:
+    """A restart of slurmctld forgets partitions that slurm.conf does not name; they may be created again."""
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    seen = components(slurm, (200, -1))
+    first, second = seen.jobs
+    seen = replace(seen, jobs=(first, second._replace(partition="gone")))
+    plan = controller.planner.plan(seen, {}, telemetry_ok=True)
+    writes = [w for w in plan_writes(seen, plan.goal) if isinstance(w, ChangeJob | ReleaseJob)]
+    assert [(w.target, w.fields.watts) for w in writes if isinstance(w, ChangeJob)] == [("1+1", 400)]
+    assert len(writes) == 1
+
+
 def test_the_release_fallback_frees_no_job_of_which_a_component_carries_no_watts(slurm: FakeSlurm) -> None:
     """Also where the site's own comment stands in place of the mark."""
     for watts, expected in (((200, -1), []), ((200, 400), ["1+0"])):

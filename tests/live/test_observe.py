@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.live.recordings import JOB_HEADER, Recorded, recorded
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import compress, expand
-from wattqueue.live.cluster import JobKey
+from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
 from wattqueue.live.slurm.lists import DETAILS, JOBS, POOL, parse_job, parse_limit, parse_pool, split_licences
 from wattqueue.live.slurm.observe import Observer, parse_details, parse_nodes
@@ -56,6 +56,27 @@ def test_a_job() -> None:
     assert (job.array, job.task, job.whole) == ("4", 2, "")
     assert math.isnan(job.start_s)
     assert job.requested == ("n1", "n2")
+
+
+def with_nodes(state: str, listed: int, most: int) -> Job:
+    """A job of so many nodes as squeue prints them, with a stated maximum."""
+    *parts, _ = LINE.replace("PENDING", state).split("|")
+    parts[6] = str(listed)
+    return parse_job("|".join([*parts, str(most)]))
+
+
+@pytest.mark.parametrize(
+    ("state", "listed", "most", "expected"),
+    [("PENDING", 2, 1, (1, 1)), ("PENDING", 6, 4, (4, 4)), ("PENDING", 2, 0, (2, 2)), ("PENDING", 2, 3, (2, 3)),
+     ("RUNNING", 2, 1, (2, 2))],
+)  # fmt: skip
+def test_nodes_that_squeue_estimates_beyond_the_stated_maximum_do_not_count(
+    state: str, listed: int, most: int, expected: tuple[int, int]
+) -> None:
+    """Of a job that waits squeue prints an estimate; one that runs may have taken over another's nodes."""
+    job = with_nodes(state, listed, most)
+    assert (job.nodes, job.most_nodes) == expected
+    assert job.range_nodes == (listed, most), "what a change is compared with stays as it is printed"
 
 
 def test_a_job_that_must_wait_for_others_is_not_eligible() -> None:

@@ -112,6 +112,22 @@ def test_without_the_file_each_partition_counts_the_dearest_and_jobs_are_accepte
 
 
 @needs_lua
+@pytest.mark.parametrize("working", [True, False])
+def test_a_component_beyond_the_whole_budget_is_refused(opened: Open, tmp_path: Path, working: bool) -> None:
+    """Slurm alone would start it on licences for the whole budget; a plain job waits for a place with fewer watts."""
+    lua = opened(pool_w=900)
+    write_data(file_in(tmp_path), DATA, 1e9)
+    (tmp_path / "beat").write_text(f"control {int(time.time()) if working else 0}\n")
+    job = {"partition": "p1,p2", "min_nodes": 4, "max_nodes": 4}
+    alone, first = lua.submit(job, PARTS), lua.submit({**job, "het_job_offset": 0}, PARTS)
+    assert (alone.code == 0, alone.watts, alone.held) == ((True, 900, True) if working else (False, -1, False))
+    assert first.code != 0
+    fits = lua.submit({**job, "partition": "p2", "het_job_offset": 0}, PARTS)
+    assert (fits.code, fits.watts) == (0, 480)
+    assert lua.submit({**job, "het_job_offset": 1}, PARTS).code != 0
+
+
+@needs_lua
 def test_the_log_says_it_once_a_minute(opened: Open, tmp_path: Path) -> None:
     lua = opened()
     for second in (1000, 1001, 1059, 1060, 1061, 1200):

@@ -242,7 +242,7 @@ def assemble(
         readable = config.model_copy(update={"cap": "none"}) if caps.closed else config
         cluster = connect_controller(readable, clock, priorities=stated(policy.order, "site_priorities", False))
     findings = _require_installed(config, cluster)
-    require_accepted(config, policy, machine)
+    rules = replace(rules_of(config), without_jobs_w=require_accepted(config, policy, machine))
     nodes = cluster.observe().nodes
     layout = layout_of(config, nodes, machine, common)
     if layout.listed:  # other nodes than in the machine file: tables by node and caps in percent are of these
@@ -270,7 +270,7 @@ def assemble(
         audit.note("upgrade", str(done))
     return build(
         Inputs(
-            policy, caps, cluster, layout, rules_of(config), engine, run_dir, audit, sources,
+            policy, caps, cluster, layout, rules, engine, run_dir, audit, sources,
             config.telemetry.stale_s, applications,
             SlurmEnergy(commands_for(config)) if config.telemetry.slurm_energy else None,
             config.limits, targets, [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,

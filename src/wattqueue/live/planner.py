@@ -102,6 +102,8 @@ class Rules:
     """Whether the chosen frequency is handed to the job's steps (TaskProlog)."""
     overshoot: AcceptedOvershoot = NO_OVERSHOOT
     """What the site accepts that running jobs draw above the cap."""
+    without_jobs_w: float = 0.0
+    """What a guard counts of the cap without any job, whatever the states of nodes; 0 without a guard."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.commands import CommandResult
 from wattqueue.live.slurm.lists import COLUMNS, DETAILS, JOBS, POOL, counted_pool, parse_jobs, parse_pool
-from wattqueue.live.watts.bound import NO_OVERSHOOT
 from wattqueue.model.signals import Cap
 
 NET_W = int(MOST_W - IDLE_W)
@@ -189,13 +188,14 @@ class Behind:
         """Build a controller whose cluster is the fake behind a guard."""
         cap, machine = more["cap"], more.get("machine") or lab_machine()
         shared: SharedNodes = more.get("shared_nodes") or SharedNodes()
-        rules: Rules | None = more.get("rules")
-        accepts = {"overshoot": NO_OVERSHOOT if rules is None else rules.overshoot, **self.accepts}
-        common = shared.count(fake.observe().nodes)
+        rules: Rules = more.get("rules") or Rules(mode="control", write_priority=False)
+        accepts = {"overshoot": rules.overshoot, **self.accepts}
+        without_jobs_w = machine.scope_idle_w() + shared.most_of_all_w(fake.observe().nodes)
         own = self.cap or (cap.cap if isinstance(cap, CapFile) else cap)
         cluster = guarded(
             fake, folder / "guard", own,
-            without_jobs_w=machine.scope_idle_w() + common.watts, free=frozenset(fake.shared), **accepts,
+            without_jobs_w=without_jobs_w, free=frozenset(fake.shared), **accepts,
         )  # fmt: skip
         self.made.append(cluster)
+        more["rules"] = replace(rules, without_jobs_w=without_jobs_w)
         return make_controller(cluster, folder, clock, **more)

@@ -217,6 +217,29 @@ def test_a_release_on_fewer_watts_than_its_nodes_draw(tmp_path: Path) -> None:
     assert refused(write(guard, of("update", 3, fields={"partition": "large"}))[0], LOW)
 
 
+@pytest.mark.parametrize("listed", [1, 2, 6])
+def test_nodes_that_a_list_only_estimates_keep_no_component_from_its_start(tmp_path: Path, listed: int) -> None:
+    """Three heterogeneous jobs of an hour were refused in each round until somebody cancelled them."""
+    slurm = NaiveSlurm(open_w=500)
+    slurm.submit(NaiveJob(1, "large", 1, 100, whole=1, listed=listed))
+    slurm.submit(NaiveJob(2, "small", 1, 40, whole=1, component=1))
+    guard = guard_of(slurm, tmp_path)
+    assert write(guard, {**of("release", 1), "key": ["1+0", 1.0]}) == [""]
+    assert not slurm.jobs["1+1"].held
+
+
+def test_a_suspended_job_on_nodes_beside_the_pool_leaves_the_whole_pool(tmp_path: Path) -> None:
+    """An administrator moved it there with the watts that it carried; the pool stood 200 W too low until it ended."""
+    slurm = NaiveSlurm(open_w=100)
+    slurm.submit(NaiveJob(1, "beside", 1, 200, "SUSPENDED", held=False))
+    guard = guard_of(slurm, tmp_path, free=frozenset({"beside"}))
+    assert write(guard, pool(CAP_W - IDLE_W)) == [""]
+    slurm.submit(NaiveJob(2, "large", 2, 200, "SUSPENDED", held=False))
+    slurm.now_s += 30.0
+    guard.keep_cap()
+    assert slurm.open_w == CAP_W - IDLE_W - 200, "it may go on, and Slurm checks no licence then"
+
+
 def test_what_a_site_has_it_accept(tmp_path: Path) -> None:
     slurm = NaiveSlurm(open_w=500)
     slurm.submit(NaiveJob(1, "large", 2, 200))

@@ -50,6 +50,8 @@ class NaiveJob:
     component: int = 0
     limit_s: float = 3_600.0
     khz: int = 0
+    listed: int = 0
+    """Nodes that lists show for it while it waits, an estimate; 0 for those that it gets at most."""
 
     @property
     def name(self) -> str:
@@ -116,9 +118,10 @@ class NaiveSlurm:
             reason = ("JobHeldAdmin" if job.held else "Resources") if pending else "None"
             licence = f"watts:{job.watts}" if job.watts else "(null)"
             where = "" if pending else f"{job.partition}[1-{job.nodes}]"
+            shown = job.listed if pending and job.listed else job.nodes
             name, minutes = f"{job.name}|{job.number}|{job.whole or job.number}", f"{int(job.limit_s // 60)}:00"
             lines.append(
-                f"{name}|{job.state}|{reason}|{job.partition}|{job.nodes}|{job.nodes}|{minutes}|{licence}|"
+                f"{name}|{job.state}|{reason}|{job.partition}|{shown}|{job.nodes}|{minutes}|{licence}|"
                 f"{0 if job.held and pending else 5}|1000|N/A|{where}||(null)|{job.nodes}"
             )
         return "\n".join(lines) + "\n"

@@ -32,16 +32,19 @@ class Lack(NamedTuple):
     remedy: str
 
 
-def require_accepted(config: LiveConfig, policy: Policy, machine: Machine) -> None:
+def require_accepted(config: LiveConfig, policy: Policy, machine: Machine) -> float:
     """Ask the guard of a controller, where it has one, whether it accepts what the policy writes.
+
+    Returns what it counts of the cap without any job; 0 without a guard.
 
     Raises: InputError naming the first thing that it would refuse, SlurmError where it gives no answer.
     """
     if config.guard is None or config.mode != "control":
-        return
+        return 0.0
     told = connection_to(config.guard.socket).ask(Packet({"do": "status"})).header
     for lack in lacking(config, policy, machine, told):
         raise InputError(lack.what, where="guard.toml", hint=lack.remedy)
+    return float(told.get("without_jobs_w", 0.0))
 
 
 def lacking(config: LiveConfig, policy: Policy, machine: Machine, told: Mapping[str, Any]) -> Iterator[Lack]:

@@ -39,8 +39,18 @@ def budget(now: RoundState) -> None:
     paused = np.flatnonzero(jobs.stage[slots] == Stage.SUSPENDED)
     uncounted[[k for k in paused.tolist() if jobs.row[slots[k]].state == "suspended"]] = True
     now.bare_w = int(jobs.net_w[slots[uncounted]].sum())
-    now.cap_w, now.pool_w = pool_under(now.left_w, now.snapshot.pool, now.base_uw, now.bare_w, now.withheld_w)
+    now.cap_w, now.pool_w = pool_of(now)
     now.elsewhere_w = _elsewhere_w(now) if planner.rules.mode == "control" else 0
+
+
+def pool_of(now: RoundState) -> tuple[float, int | None]:
+    """Return the cap for the policy, and the pool, with what running jobs hold.
+
+    A guard counts nodes that are off, or shared and drained, as if they were in service: it would refuse more.
+    """
+    counted_w = now.planner.shared_count.watts + now.base_uw / 1e6
+    short_w = math.ceil(max(0.0, now.planner.rules.without_jobs_w - counted_w) - 1e-6)
+    return pool_under(now.left_w, now.snapshot.pool, now.base_uw, now.bare_w, now.withheld_w + short_w)
 
 
 def pool_under(

@@ -13,7 +13,7 @@ from wattqueue.live.features.load_targets import target_end_s, target_name
 from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.requests import ObservedJob
-from wattqueue.live.stages.budget import pool_under
+from wattqueue.live.stages.budget import pool_of
 from wattqueue.live.stages.classify import user_holds_job
 from wattqueue.live.stages.decide import late_text
 from wattqueue.live.table import Owner, Stage
@@ -36,7 +36,7 @@ def goals(now: RoundState) -> None:
     planner, decision, targets = now.planner, now.decision, now.view.signals.targets
     if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
         now.base_uw += decision.now.base_added_uw
-        now.pool_w = pool_under(now.left_w, now.snapshot.pool, now.base_uw, now.bare_w, now.withheld_w)[1]
+        now.pool_w = pool_of(now)[1]
     now.until_s = target_end_s(targets, now.now_s)
     in_force = targets.in_force(now.now_s) >= 0
     above = planner.session.acts_by_power and not in_force
