@@ -87,7 +87,8 @@ def serve(service: Service, listener: socket.socket, say: Callable[[str], None],
                     say(f"user {peer_uid(channel)} may not connect, or too many do")
                     channel.close()
                 elif error := _answer(service, key.data):
-                    say(f"planner: {error}")
+                    if service.place.holder is key.data:  # others connect for a question
+                        say(f"planner: {error}")
                     waiting.unregister(key.data)
                     service.place.leave(key.data)
                     key.data.close()
