@@ -163,6 +163,7 @@ MAY_KNOW_SLURM = {
     "live.guard.accounting": "runs the commands of Slurm, those of the accounting for a short time",
     "live.guard.client": "stands for commands and writes of Slurm",
     "live.guard.serve": "runs the commands of Slurm",
+    "wattqueue_studies.cli.nightly": "runs sacct",
     "live.limits_guard.client": "takes what gives no answer as an error of the cluster",
 }
 """Modules outside the driver that may import it, besides the command line."""

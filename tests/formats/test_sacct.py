@@ -493,6 +493,12 @@ def test_queued_jobs_run_for_their_limit_where_that_is_asked(tmp_path: Path) -> 
     workload = read(tmp_path, row("7"), waiting, running, queued=True)
     assert workload.jobs.job_id.tolist() == [7, 8, 9]
     assert workload.jobs.runtime_s.tolist() == [3600.0, 7200.0, 7200.0]
+    np.testing.assert_array_equal(workload.jobs.start_s, [T0 + 36_000, np.nan, T0 + 36_000])  # 9 does run
+
+
+def test_a_job_that_ran_in_one_dump_and_had_ended_in_a_later_one_counts_once_as_it_ended(tmp_path: Path) -> None:
+    running = row("9", state="RUNNING", elapsed="00:10:00").replace(f"{DAY}11:00:00", "Unknown")
+    assert read(tmp_path, running, row("9"), queued=True).jobs.runtime_s.tolist() == [3600.0]
 
 
 def test_a_month_that_is_larger_than_a_block_folds_across_its_borders(tmp_path: Path) -> None:

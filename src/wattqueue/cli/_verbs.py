@@ -51,6 +51,10 @@ VERBS = {
         "wattqueue.cli.machine",
         "Machine files: list the catalogue, show one, draft one from jobs.",
     ),
+    "nightly": (
+        "wattqueue_studies.cli.nightly",
+        "Say what the power cap cost yesterday, how far that was from the best, and what other rows would have done.",
+    ),
     "openadr": (
         "wattqueue_grid.cli.openadr",
         "Take OpenADR 3.1 events of a grid operator as load targets, prices and carbon intensities.",

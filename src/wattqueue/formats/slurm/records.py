@@ -239,8 +239,8 @@ def mark_repeats(runs: JobRecords) -> None:
     in place.
     """
     keys = (runs.job, runs.task, np.nan_to_num(runs.submit_s), np.nan_to_num(runs.start_s))
-    # Equal keys become neighbours, the usable row first, then the earlier line.
-    order = np.lexsort((runs.line, runs.reason != USABLE, *reversed(keys)))
+    # Equal keys become neighbours, the usable row first, then one with an end, then the earlier line.
+    order = np.lexsort((runs.line, np.isnan(runs.end_s), runs.reason != USABLE, *reversed(keys)))
     # A run that is still going in an earlier dump and ended in a later one is one run: the ended row, which is
     # usable, stays.
     order = order[np.isin(runs.reason[order], (USABLE, RUNNING))]

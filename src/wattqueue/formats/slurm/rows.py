@@ -221,7 +221,8 @@ def _runs_of(
 
     Times are decided before anything depends on them (``clock_changes``); Elapsed is End - Start only where the
     dump has no column for it, since a suspended job has a longer span. With ``reading.queued``, jobs that have not
-    ended get their limit as run time and lose their start and energy, which belong to a run that is not over.
+    ended get their limit as run time and lose their energy, which belongs to a run that is not over; those that run
+    keep their start.
 
     ``ids`` are the arrays of ``_ids``, ``elapsed`` seconds (NaN: unknown), ``size`` and ``chosen`` per row of
     ``frame``; the columns of the result follow the order of ``JobRecords``.
@@ -239,7 +240,8 @@ def _runs_of(
     reason = _reasons(ids, state, submit, elapsed, size.nodes, present(column(frame, "start")).to_numpy())
     if reading.queued:
         waiting = np.isin(reason, (records.PENDING, records.RUNNING)) & (limit > 0) & (size.nodes >= 1)
-        elapsed, begun = np.where(waiting, limit, elapsed), np.where(waiting, np.nan, begun)
+        elapsed = np.where(waiting, limit, elapsed)
+        begun = np.where(waiting & (reason == records.PENDING), np.nan, begun)
         reason[waiting & ~np.isnan(submit.time_s)] = records.USABLE
         chosen.energy_j[waiting] = np.nan
     # NaN becomes 0, which stands for unknown in the integer columns of JobRecords.

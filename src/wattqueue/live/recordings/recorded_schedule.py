@@ -37,6 +37,7 @@ CUT = "jobs that still ran at the end of the recording, and end there"
 """Note with their number."""
 CLOCK_S = 1.0
 """Slurm reports starts in whole seconds: a start may lie so much before a round that still shows the job before it."""
+_LONGEST_LINE = 1 << 28
 ROUNDING_S = 1e-6
 """Least run time of a job: one that Slurm shows in a single round has a length all the same."""
 
@@ -150,6 +151,22 @@ def read_recording(path: Path) -> RecordedSchedule:
     if rounds is None or not any(job.ran for job in rounds.seen.values()):
         raise InputError("shows no job that ran", where=path, hint="record = FILE in the controller's configuration")
     return _schedule(rounds, path)
+
+
+def recorded_begin(path: Path) -> dict[str, Any] | None:
+    """Return how the first controller of a recording began: its policy, row and machine. None for another file.
+
+    Raises: InputError for a file that cannot be read.
+    """
+    try:
+        with path.open("rb") as lines:
+            first = json.loads(lines.readline(_LONGEST_LINE))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    except ValueError:
+        return None
+    begin = first.get("begin") if isinstance(first, dict) else None
+    return begin if isinstance(begin, dict) and {"policy", "row"} <= begin.keys() else None
 
 
 def _take_line(rounds: Rounds | None, data: dict[str, Any]) -> Rounds:
