@@ -41,12 +41,16 @@ def certificate_value(certificate: Certificate, instance: Instance, until: int) 
         worth = [Fraction(int(own.value[own.first[j] + k - own.low[j]]), scale) for j in items]
         nodes = [
             min(
-                (int(a) for a in instance.amount[instance.first[j] : instance.first[j + 1], own.resource] if a),
+                (
+                    int(a) // own.unit
+                    for a in instance.amount[instance.first[j] : instance.first[j + 1], own.resource]
+                    if a
+                ),
                 default=0,
             )
             for j in items
         ]
-        total -= (high - low) * Fraction(best_set(worth, nodes, max(free[own.resource])))  # type: ignore[arg-type]
+        total -= (high - low) * Fraction(best_set(worth, nodes, -(-max(free[own.resource]) // own.unit)))  # type: ignore[arg-type]
     return total
 
 

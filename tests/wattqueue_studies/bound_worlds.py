@@ -86,10 +86,9 @@ def draw_certificate(
     low = rng.integers(0, k, len(instance))
     count = np.array([rng.integers(0, k - first + 1) for first in low]) * int(rng.integers(0, 2))
     first = np.append(0, np.cumsum(count)).astype(np.int64)
+    resource = int(rng.integers(len(instance.free)))
+    unit = 1 if resource < instance.parts else int(instance.free[resource].max()) // int(rng.integers(3, 9)) + 1
     own = OwnPrices(
-        int(rng.integers(instance.parts)),
-        low.astype(np.int64),
-        first,
-        rng.integers(0, 150, int(first[-1])).astype(np.int64),
-    )
+        resource, low.astype(np.int64), first, rng.integers(0, 150, int(first[-1])).astype(np.int64), unit
+    )  # fmt: skip
     return Certificate(shift, edge, price.astype(np.int64), own, objective or Objective())

@@ -72,10 +72,11 @@ def test_a_finer_nested_grid_is_never_worse(monkeypatch: pytest.MonkeyPatch) -> 
         assert values[0] <= values[1] + 1e-6 <= values[2] + 2e-6
 
 
-def test_own_prices_are_at_least_as_good_as_the_program() -> None:
+@pytest.mark.parametrize("capped", [False, True])
+def test_own_prices_are_at_least_as_good_as_the_program(capped: bool) -> None:
     better = 0
     for seed in range(4):
-        problem = draw_problem(np.random.default_rng(seed), jobs=6, capped=False)
+        problem = draw_problem(np.random.default_rng(seed), jobs=6, capped=capped)
         _, found = best_schedule(problem, [], 0, 1)
         instance = instance_of(problem)
         plain, own = (prove(instance, found, steps=steps).certificate.ticks(instance) for steps in (0, 200))

@@ -28,10 +28,11 @@ MOST_BITS, MOST_SHIFT, BILL_SHIFT = 62, 36, 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnPrices:
-    """Prices of single jobs for being run in an interval, in place of a price of the units of one partition.
+    """Prices of single jobs for being run in an interval, in place of a price of one resource.
 
     Attributes:
-        resource: The partition.
+        resource: The resource: the units of a partition, or watts.
+        unit: Amounts of it that count as one where sets are chosen that fit: jobs are rounded down, what is free up.
         low: First interval of each job. Shape (n,).
         first: First price of each job, and the number of prices. Shape (n + 1,).
         value: Prices, those of a job for neighbouring intervals. Shape (h,).
@@ -41,6 +42,7 @@ class OwnPrices:
     low: Whole
     first: Whole
     value: Whole
+    unit: int = 1
 
     @classmethod
     def none(cls, jobs: int) -> Self:
@@ -129,7 +131,7 @@ class Certificate:
             bool((np.diff(self.own.first) >= 0).all()) and int(self.own.first[0]) == 0,
             int(self.own.first[-1]) == len(self.own.value),
             bool((self.own.low >= 0).all() and (self.own.low + np.diff(self.own.first) < len(self.edge)).all()),
-            0 <= self.shift <= MOST_SHIFT and 0 <= self.own.resource < len(instance.free),
+            0 <= self.shift <= MOST_SHIFT and 0 <= self.own.resource < len(instance.free) and self.own.unit >= 1,
             instance.billing is not None or not self.objective.bill_rate,
         )
         if not all(shapes):
@@ -258,17 +260,13 @@ def _least_cost(certificate: Certificate, slope: Whole, reached: Whole, begin: t
 def knapsack_worth(certificate: Certificate, instance: Instance) -> int:
     """Return the most that own prices are worth in any schedule: in each interval that of the best set that fits.
 
-    The set may not take more units than are ever free in the interval. The table has a row for each interval; its
-    columns are numbers of units.
+    The set may not take more than is ever free in the interval. The table has a row for each interval; its columns are
+    numbers of units.
     """
     own = certificate.own
     if not len(own.value):
         return 0
-    room = instance.greatest(own.resource, certificate.edge)
-    amount = instance.amount[:, own.resource]
-    elsewhere = np.iinfo(np.int64).max
-    needs = instance.least(np.where(amount > 0, amount, elsewhere))
-    needs[needs == elsewhere] = 0  # none of its options is there: it may be in every set
+    room, needs = knapsack_sizes(instance, certificate.edge, own.resource, own.unit)
     job = np.repeat(np.arange(len(instance)), np.diff(own.first))
     interval = own.low[job] + np.arange(len(own.value)) - own.first[job]
     order = np.argsort(interval, kind="stable")
@@ -279,6 +277,14 @@ def knapsack_worth(certificate: Certificate, instance: Instance) -> int:
         _add_items(table, interval[rows], needs[job[rows]], own.value[rows])
     worth = table[np.arange(len(room)), room]
     return sum(int(w) * int(d) for w, d in zip(worth, np.diff(certificate.edge), strict=True) if w)
+
+
+def knapsack_sizes(instance: Instance, edge: Whole, resource: int, unit: int) -> tuple[Whole, Whole]:
+    """Return what fits in each interval, rounded up, and what each job needs at least, rounded down. (K,) and (n,)."""
+    amount, elsewhere = instance.amount[:, resource], np.iinfo(np.int64).max
+    needs = instance.least(np.where(amount > 0, amount // unit, elsewhere))
+    needs[needs == elsewhere] = 0  # none of its options is there: it may be in every set
+    return -(-instance.greatest(resource, edge) // unit), needs
 
 
 def _add_items(table: Whole, interval: Whole, nodes: Whole, worth: Whole) -> None:

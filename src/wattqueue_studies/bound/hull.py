@@ -16,7 +16,7 @@ import numpy as np
 
 from wattqueue.kernels.knapsack import Knapsacks, best_sets
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.bound.certificate import GoalRates, OwnPrices
+from wattqueue_studies.bound.certificate import GoalRates, OwnPrices, knapsack_sizes
 from wattqueue_studies.bound.columns import Prices, Pricing
 from wattqueue_studies.bound.instance import Instance, Whole
 
@@ -30,8 +30,10 @@ LOOK = 100
 MOMENTUM = 0.85
 LEAST_SHARE = 0.01
 """Least share of all payments that a partition's units have for own prices to be worth their time."""
-MOST_UNITS = 4_096
-"""Partitions of more units keep the program's price: a knapsack's table has a column for each unit."""
+MOST_UNITS = 512
+"""Most columns of a knapsack's table; of more units, or watts, several count as one."""
+FEW_JOBS = 60
+"""Most jobs for own prices where several units count as one: small jobs lose by the rounding, many by the time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,13 +45,14 @@ class HullPrices:
     first: Whole
     own: Floats
     resource: int
+    unit: int
     bound: float
     steps: int
 
     def rounded(self, shift: int) -> OwnPrices:
         """Return the own prices in whole units of cost."""
         value = np.floor(self.own * (1 << shift)).astype(np.int64)
-        return OwnPrices(self.resource, self.low, self.first, value)
+        return OwnPrices(self.resource, self.low, self.first, value, self.unit)
 
 
 class Ascent:
@@ -59,25 +62,27 @@ class Ascent:
         """Begin with the linear program's prices of the partition that is paid most."""
         area = np.array(instance.capacity(edge), np.float64)
         paid = (prices.price * area).sum(axis=1)
-        parts = [i for i in range(instance.parts) if instance.free[i].max() <= MOST_UNITS]
-        self.resource = max(parts, key=lambda i: float(paid[i])) if parts else -1
+        self.resource = int(np.argmax(paid))
         self.price = prices.price.copy()
         self.own = np.zeros(0)
-        if self.resource < 0 or paid[self.resource] <= LEAST_SHARE * paid.sum():
+        self.unit = -(-int(instance.free[self.resource].max()) // MOST_UNITS)
+        few = self.unit <= 1 or len(instance) <= FEW_JOBS
+        if not few or paid[self.resource] <= LEAST_SHARE * paid.sum():
             return
         self.low, self.first = _ranges(instance, edge, prices)
-        place = OwnPrices(self.resource, self.low, self.first, np.zeros(int(self.first[-1]), np.int64))
+        place = OwnPrices(self.resource, self.low, self.first, np.zeros(int(self.first[-1]), np.int64), self.unit)
         self.pricing = Pricing(instance, edge, goal, place)
         self.found = self.pricing.found(1)
         self.job = np.repeat(np.arange(len(instance)), np.diff(self.first))
         self.interval = interval = self.low[self.job] + np.arange(len(self.job)) - self.first[self.job]
-        nodes = np.maximum.reduceat(instance.amount[:, self.resource], instance.first[:-1])[self.job]
-        self.own = nodes * self.price[self.resource][interval]
+        room, needs = knapsack_sizes(instance, edge, self.resource, self.unit)
+        amount = instance.least(instance.amount[:, self.resource])[self.job]
+        self.own = amount * self.price[self.resource][interval]
         self.price[self.resource] = 0.0
         self.length = np.diff(edge).astype(np.float64)
         self.weight = self.length[interval]
         self.begin, self.end = edge[interval].astype(np.float64), edge[interval + 1].astype(np.float64)
-        self.sacks = _knapsacks(instance, edge, self.resource, interval, nodes)
+        self.sacks = _knapsacks(room, interval, needs[self.job])
 
     def bound(self, own: Floats) -> tuple[float, Floats]:
         """Return the bound at own prices (h,), and by how much of its interval each is used beyond the best sets."""
@@ -114,7 +119,7 @@ class Ascent:
                     value, slope = self.bound(own)
                 elif gained > rise:
                     rise *= 1.3
-        return HullPrices(self.price, self.low, self.first, best_own, self.resource, best, steps)
+        return HullPrices(self.price, self.low, self.first, best_own, self.resource, self.unit, best, steps)
 
 
 def _ranges(instance: Instance, edge: Whole, prices: Prices) -> tuple[Whole, Whole]:
@@ -126,14 +131,12 @@ def _ranges(instance: Instance, edge: Whole, prices: Prices) -> tuple[Whole, Who
     return low.astype(np.int64), np.append(0, np.cumsum(high - low)).astype(np.int64)
 
 
-def _knapsacks(instance: Instance, edge: Whole, resource: int, interval: Whole, nodes: Whole) -> Knapsacks:
-    """Return the knapsack of each interval."""
-    room = np.ascontiguousarray(instance.greatest(resource, edge))
+def _knapsacks(room: Whole, interval: Whole, needs: Whole) -> Knapsacks:
+    """Return the knapsack of each interval. Shapes (K,), then (h,)."""
     item = np.argsort(interval, kind="stable").astype(np.int64)
-    first = np.searchsorted(interval[item], np.arange(len(edge))).astype(np.int64)
-    width = int(room.max()) + 1
+    first = np.searchsorted(interval[item], np.arange(len(room) + 1)).astype(np.int64)
+    width, h = int(room.max()) + 1, len(interval)
     taken = np.zeros((int(np.diff(first).max(initial=1)), width), np.int8)
-    h = len(interval)
     return Knapsacks(
-        first, item, np.zeros(h), nodes.astype(np.int64), room, np.zeros(h, np.int8), np.zeros(width), taken
+        first, item, np.zeros(h), needs, np.ascontiguousarray(room), np.zeros(h, np.int8), np.zeros(width), taken
     )

@@ -141,3 +141,16 @@ def best_schedule(
         halves = found[:2] if len(problem.jobs) <= WHOLE_LIST else found[:1]
         found += [lists.improved(one, tries // len(halves), rng) for one in halves]
     return min(found, key=lambda one: one.total), found
+
+
+def near_program(problem: Problem, mean_start: Floats, tries: int, seed: int) -> list[FoundSchedule]:
+    """Return schedules begun from the order of the jobs' mean starts in the linear program. Shape (n,).
+
+    Reference: Phillips, Stein, Wein, "Minimizing average completion time in the presence of release dates" (1998),
+    doi:10.1007/BF01581726.
+    """
+    lists = Lists(problem)
+    first = lists.schedule(np.argsort(mean_start, kind="stable").astype(np.int64))
+    if first is None:
+        return []
+    return [first, lists.improved(first, tries, np.random.default_rng(seed))] if tries else [first]

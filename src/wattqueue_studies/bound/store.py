@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -130,7 +131,10 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 def _certificate(values: Mapping[str, Any]) -> Certificate:
     """Return a certificate from plain values."""
-    own: dict[str, Any] = {key: value if key == "resource" else _whole(value) for key, value in values["own"].items()}
+    own: dict[str, Any] = {
+        key: operator.index(value) if key in ("resource", "unit") else _whole(value)
+        for key, value in values["own"].items()
+    }
     price = _whole(values["price"])
     return Certificate(
         int(values["shift"]), _whole(values["edge"]), price, OwnPrices(**own), Objective(**values["objective"])
