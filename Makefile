@@ -20,7 +20,7 @@ SPREAD = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -b html
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test t test-core test-slow coverage mutate bench lint format docs check-docs lock warm system clean distclean
+.PHONY: help demo test t test-core test-slow coverage mutate bench lint format docs check-docs wheel lock warm system clean distclean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -98,6 +98,9 @@ LOCK = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extra
 lock: $(VENV)/.dev ## Renew both lock files (with the oldest Python supported: Debian 12 has 3.11.2)
 	$(LOCK) --upgrade --all-extras --output-file requirements-dev.lock pyproject.toml
 	$(LOCK) --upgrade --build-deps-for editable --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
+
+wheel: $(VENV)/.dev ## Wheels in dist: one with compiled kernels for x86-64 (needs gcc), one without
+	@$(BIN)/python -m tools.wheel
 
 warm: $(VENV)/.dev # Every worker of the tests would compile these kernels otherwise
 	@$(BIN)/python -m wattqueue.sim.warm

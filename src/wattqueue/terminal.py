@@ -133,9 +133,16 @@ def say_if_compiling(console: Console) -> None:
 
 
 def warn_of_cache(console: Console) -> None:
-    """Print one line if the cache of compiled kernels cannot be written: every run would compile again."""
-    from wattqueue.kernels.cache import CACHE_PROBLEM
+    """Print a line if the cache of compiled kernels cannot be written: every run would compile again.
 
+    And one if the library of a wheel is there and cannot be used.
+    """
+    from wattqueue.kernels.cache import CACHE_PROBLEM
+    from wattqueue.kernels.mode import COMPILES, LIBRARY_PROBLEM
+
+    if LIBRARY_PROBLEM:
+        instead = "numba compiles the kernels" if COMPILES else "kernels run as plain Python, which is slow"
+        console.print(f"Warning: {LIBRARY_PROBLEM}; {instead}", highlight=False, markup=False, soft_wrap=True)
     if CACHE_PROBLEM:
         console.print(
             f"Warning: {CACHE_PROBLEM} (set WATTQUEUE_CACHE_DIR to a folder that you can write)",

@@ -47,6 +47,7 @@ MAY_OPEN = {
 """Areas and folders of packages beside the core."""
 OPENS_TOO = {
     "kernels.cache": "the folder of compiled kernels",
+    "kernels.library": "the compiled kernels of a wheel",
     "campaign.campaign": "shared workloads are cleared away",
     "campaign.cell": "the sources that run",
     "campaign.result_store": "finished runs, kept while others go on",

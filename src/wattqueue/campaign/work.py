@@ -7,7 +7,6 @@ per machine under a lock, and BLAS gets one thread so that results do not depend
 from __future__ import annotations
 
 import fcntl
-import os
 import platform
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ from wattqueue.campaign.cell import Cell, Row, program
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, WattQueueError
 from wattqueue.kernels.cache import CACHE_DIR
+from wattqueue.kernels.mode import COMPILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def compile_once() -> None:
 
     Without the lock every worker of a new version would compile the same kernels for 40 s at the same time.
     """
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+    if not COMPILES:
         return
     mark = CACHE_DIR / f"warm-{platform.node()}"
     if mark.exists():

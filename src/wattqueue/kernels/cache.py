@@ -22,7 +22,8 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from wattqueue.kernels.mode import MODE
+from wattqueue.kernels.library import sources_digest
+from wattqueue.kernels.mode import COMPILES, MODE
 
 _STALE_S = 30 * 86400.0
 """Age at which the cache of another version is removed."""
@@ -30,9 +31,7 @@ _STALE_S = 30 * 86400.0
 
 def _identity() -> str:
     """Return what identifies the compiled code: the mode, and a hash of numba's version and of every kernel source."""
-    digest = hashlib.sha256(version("numba").encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
+    digest = hashlib.sha256(f"{version('numba')} {sources_digest()}".encode())
     return f"{MODE}-{digest.hexdigest()[:16]}"
 
 
@@ -116,11 +115,11 @@ def _drop_stale(current: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-CACHE_DIR, CACHE_PROBLEM = _cache_dir()
+CACHE_DIR, CACHE_PROBLEM = _cache_dir() if COMPILES else (_cache_root(), "")
 """Where compiled kernels are kept, and what is wrong with the usual place: the command line prints it, with the hint
 to set WATTQUEUE_CACHE_DIR."""
 
 
 def compiled_before() -> bool:
     """Return whether the cache already holds compiled kernels, so that a first run can print what it waits for."""
-    return MODE == "python" or _holds_kernels(CACHE_DIR)
+    return not COMPILES or _holds_kernels(CACHE_DIR)

@@ -97,6 +97,7 @@ class Merged(NamedTuple):
     off_uw: Array
 
 
+@referenced
 class OwnRows(NamedTuple):
     """The run's own rows in a window; the first one counts as its begin."""
 
@@ -302,7 +303,7 @@ def add_run(patterns: PatternTable, runs: RunTable, r: int, first: int, last: in
 
 @entry
 def sum_on_grid(
-    patterns: PatternTable, runs: RunTable, out: Merged, cells: Array, total: Array, window: OwnRows, period_s: float
+    patterns: PatternTable, runs: RunTable, out: Merged, window: OwnRows, cells: Array, total: Array, period_s: float
 ) -> int:
     """Write the rows of the sum for runs whose steps all fall on multiples of ``period_s``; return their number.
 

@@ -30,6 +30,7 @@ from wattqueue.kernels.control_step import InLoop
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.loop import new_log, run
+from wattqueue.kernels.mode import LIBRARY_PROBLEM, WITHOUT_COMPILER
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.plan import wider_plan
 from wattqueue.kernels.progress import BASE_UW
@@ -124,6 +125,10 @@ class Run:
         return np.zeros(len(self.jobs)) if parked is None else parked
 
 
+MOST_IN_PYTHON = 2_000
+"""Jobs of a run whose kernels are plain Python for want of a library and of numba: some ten seconds."""
+
+
 def simulate(
     jobs: Jobs,
     machine: Machine,
@@ -154,6 +159,7 @@ def simulate(
 
         run = simulate(jobs, machine, load_policy("easy"), cap=Cap.constant(1e6))
     """
+    require_machine_code(len(jobs))
     events = events or NodeEvents.none()
     if machine.physics is not None and actual is None:
         raise InputError(
@@ -168,6 +174,18 @@ def simulate(
     simulation.go(progress)
     run = simulation.result()
     return with_sources(run, given) if isinstance(given, TrueFigures) else run
+
+
+def require_machine_code(jobs: int) -> None:
+    """Refuse a long run where kernels are plain Python because nothing else is installed.
+
+    Raises: InputError above ``MOST_IN_PYTHON`` jobs.
+    """
+    if WITHOUT_COMPILER and jobs > MOST_IN_PYTHON:
+        raise InputError(
+            f"{jobs:,} jobs: plain Python runs {MOST_IN_PYTHON:,} jobs at most ({LIBRARY_PROBLEM})",
+            hint="install the wheel for this processor, or numba (pip install numba)",
+        )
 
 
 def with_sources(run: Run, truth: TrueFigures) -> Run:

@@ -277,7 +277,7 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
         cells, own_cell, total = grid
         out = _room(len(total) + 1)
         period = float(runs.period_s[0])
-        rows = sum_on_grid(found.patterns, runs, out, cells, total, OwnRows(own_cell, own_time, own_row), period)
+        rows = sum_on_grid(found.patterns, runs, out, OwnRows(own_cell, own_time, own_row), cells, total, period)
         out.time[rows - 1] = min(out.time[rows - 1], end)  # a multiple may be rounded to just above the end
     else:
         out = _room(rows_at_most)

@@ -13,7 +13,8 @@ array from outside. ``bind`` prepares an entry for many calls with the same tupl
 
 What stands behind these names depends on the mode (``kernels/mode.py``): ``fast.py`` for speed, with every
 undocumented point of numba that WattQueue uses (docs/adr/0009 lists them), with or without a check of each index;
-``plain.py`` with documented numba only; or plain Python functions. The test suite runs in all these ways. Only entries
+``shipped.py`` for the machine code that a wheel carries, without numba; ``plain.py`` with documented numba only; or
+plain Python functions. The test suite runs in all these ways. Only entries
 become cached machine code (``kernels/cache.py``).
 """
 
@@ -26,6 +27,17 @@ from wattqueue.kernels.mode import MODE, UNDOCUMENTED
 
 if UNDOCUMENTED:
     from wattqueue.kernels._numba.fast import (
+        at_least,
+        at_most,
+        bind,
+        entry,
+        inlined,
+        kernel,
+        least_of,
+        trailing_zeros,
+    )
+elif MODE == "shipped":
+    from wattqueue.kernels._numba.shipped import (
         at_least,
         at_most,
         bind,

@@ -44,6 +44,16 @@ class Referenced:
         """Return the tuple as words, one record. Shape (1,)."""
         return addresses_of(self)
 
+    @cached_property
+    def address(self) -> int:
+        """Return where the words are in memory."""
+        return int(self.addresses.ctypes.data)
+
+    @property
+    def layout_name(self) -> str:
+        """Return the name of the tuple's layout."""
+        return str(self.addresses.dtype.names[0])  # type: ignore[index]
+
     def __getstate__(self) -> None:
         """Leave the addresses out of copies and pickles: their arrays are elsewhere."""
 

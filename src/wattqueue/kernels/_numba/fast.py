@@ -120,6 +120,14 @@ def _typeof_entry(value: EntryKernel, _: Any) -> Any:
     return numba.typeof(value.inner)
 
 
+def compile_for_library(function: Callable[..., Any], inner: Any, kinds: list[Any]) -> Any:
+    """Return what numba makes of an entry for these argument types, for a library that Python calls without numba:
+    no function that takes Python objects (``tools/kernels``)."""
+    passing = _passing_on(function, inner, _count_referenced(function))
+    made = _compile(passing, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return made._compiler.compile(tuple(kinds), None)  # noqa: SLF001  a dispatcher would look for that function
+
+
 def entry(function: F) -> F:
     """Mark a kernel that Python calls, or let Python call an inner kernel.
 

@@ -1,0 +1,206 @@
+"""The marks where a wheel's library holds the machine code: entries call it, and numba is never imported.
+
+An entry finds its C function by the types of its arguments (``tools/kernels/shim.py`` has the convention): a named
+tuple by the name of its layout, an array by its element type and dimensions, a number by its annotation. Inner kernels
+stay plain Python functions, which nothing calls: the library has them within its entries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+
+from wattqueue.errors import EngineError
+from wattqueue.kernels._numba.addresses import Referenced
+from wattqueue.kernels._numba.words import at_least, at_most, least_of, trailing_zeros
+from wattqueue.kernels.mode import LIBRARY
+
+__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+T = TypeVar("T")
+_PREFIX = "wattqueue.kernels."
+_NUMBERS: dict[str, Any] = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_uint8}
+"""C types of numbers, by their annotation."""
+_FAILED = -(2**63)
+"""What a C function returns where its entry reported an error."""
+_ADVICE = "set WATTQUEUE_SHIPPED=0: numba compiles the kernels then"
+
+
+def kernel(function: T) -> T:
+    """Return the function itself: the library has it within the entries that call it."""
+    return function
+
+
+inlined = kernel
+
+
+@cache
+def _loaded() -> tuple[ctypes.CDLL, dict[str, dict[tuple[str, ...], dict[str, Any]]]]:
+    """Return the library, and its entries by name and argument types."""
+    if LIBRARY is None:
+        raise EngineError("shipped mode without a library")
+    by_name: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
+    for row in LIBRARY.entries:
+        by_name.setdefault(row["symbol"].rpartition("_")[0], {})[tuple(row["kinds"])] = row
+    return ctypes.CDLL(str(LIBRARY.file)), by_name
+
+
+class ShippedEntry:
+    """A kernel that Python calls, as machine code of the library."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Find the entry's C functions.
+
+        Raises: EngineError for an entry that the library lacks, as a kernel of a user's own.
+        """
+        functools.update_wrapper(self, function)
+        self.name = f"{function.__module__.removeprefix(_PREFIX)}.{function.__name__}"
+        self.rows = _loaded()[1].get(f"wq_{self.name.replace('.', '_')}", {})
+        if not self.rows:
+            raise EngineError("the library of compiled kernels lacks this one", where=self.name, hint=_ADVICE)
+        annotations = [str(function.__annotations__[name]) for name in inspect.signature(function).parameters]
+        self.numbers = [kind if kind in _NUMBERS else None for kind in annotations]
+        self.calls: dict[tuple[str, ...], Callable[..., Any]] = {}
+        """C functions by argument types."""
+
+    def __reduce__(self) -> str:
+        """Pickle as a function: by its name in its module."""
+        return cast("str", self.__qualname__)  # type: ignore[attr-defined]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the machine code.
+
+        Raises: EngineError for arguments of types that the library was not made for.
+        """
+        kinds: list[str] = []
+        words: list[Any] = []
+        for value, number in zip(arguments, self.numbers, strict=True):
+            if number is not None:
+                kinds.append(number)
+                words.append(float(value) if number == "float" else int(value))
+            elif isinstance(value, Referenced):
+                kinds.append(value.layout_name)
+                words.append(value.address)
+            else:
+                kinds.append(f"{value.dtype.str}:{value.ndim}")
+                words += (_address(value), *value.shape)
+        return self.function(tuple(kinds))(*words)
+
+    def function(self, kinds: tuple[str, ...]) -> Callable[..., Any]:
+        """Return what calls the C function for arguments of these types: addresses, lengths and numbers."""
+        call = self.calls.get(kinds)
+        if call is None:
+            row = self.rows.get(kinds)
+            if row is None:
+                given = ", ".join(kinds)
+                raise EngineError(f"the library has no machine code for ({given})", where=self.name, hint=_ADVICE)
+            call = self.calls[kinds] = _c_function(row)
+        return call
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    """Return where an array's elements are.
+
+    Raises: EngineError for an array that is not contiguous.
+    """
+    if not array.flags.c_contiguous:
+        raise EngineError("an array of a kernel is not contiguous", hint="copy it (numpy.ascontiguousarray)")
+    return int(array.ctypes.data)
+
+
+def _c_function(row: dict[str, Any]) -> Callable[..., Any]:
+    """Return a Python function of addresses, lengths and numbers that calls a C function of the library."""
+    found = _loaded()[0][row["symbol"]]
+    types: list[Any] = []
+    for kind in row["kinds"]:
+        if kind in _NUMBERS:
+            types.append(_NUMBERS[kind])
+        elif kind in row["words"]:
+            types.append(ctypes.c_void_p)
+        else:
+            types += [ctypes.c_void_p, *[ctypes.c_int64] * int(kind.split(":")[1])]
+    found.restype = ctypes.c_int64
+    if row["result"] == "float64":
+        found.argtypes = [ctypes.POINTER(ctypes.c_double), *types]
+        return functools.partial(_float_of, found, row["symbol"])
+    found.argtypes = types
+    return functools.partial(_RESULTS[row["result"]], found, row["symbol"])
+
+
+def _int_of(found: Any, symbol: str, *words: Any) -> int:
+    """Call a C function that returns an integer."""
+    result: int = found(*words)
+    return result if result != _FAILED else _fail(symbol)
+
+
+def _bool_of(found: Any, symbol: str, *words: Any) -> bool:
+    """Call a C function that returns a truth value."""
+    return bool(_int_of(found, symbol, *words))
+
+
+def _none_of(found: Any, symbol: str, *words: Any) -> None:
+    """Call a C function without a result."""
+    if found(*words) == _FAILED:
+        _fail(symbol)
+
+
+def _float_of(found: Any, symbol: str, *words: Any) -> float:
+    """Call a C function that writes a float to its first argument."""
+    out = ctypes.c_double()
+    if found(ctypes.byref(out), *words) == _FAILED:
+        _fail(symbol)
+    return out.value
+
+
+_RESULTS: dict[str, Callable[..., Any]] = {"int64": _int_of, "bool": _bool_of, "none": _none_of}
+
+
+def _fail(symbol: str) -> Any:
+    """Raise the error of an entry that reported one: none does, unless its code is wrong."""
+    raise EngineError("machine code reported an error", where=symbol)
+
+
+def entry(function: F) -> F:
+    """Mark a kernel that Python calls. It releases the interpreter's lock, as every call of ctypes does."""
+    return cast("F", ShippedEntry(function))
+
+
+class _BoundEntry(functools.partial[Any]):
+    """An entry with the addresses of its tuples: called with the remaining numbers.
+
+    A copy is bound to copies of the tuples: addresses would lead to the arrays of the original.
+    """
+
+    entry: Callable[..., Any]
+    tuples: tuple[Any, ...]
+
+    @classmethod
+    def to(cls, call: functools.partial[Any], entry: Callable[..., Any], *tuples: Any) -> Self:
+        """Bind a C function to the addresses of ``tuples``, which are kept alive with them."""
+        bound = cls(call, *(value.address for value in tuples))
+        bound.entry, bound.tuples = entry, tuples
+        return bound
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as the entry kernel and the tuples."""
+        return bind, (self.entry, *self.tuples)
+
+
+def bind(call: Callable[..., R], *tuples: Any) -> Callable[..., R]:
+    """Return an entry kernel bound to its tuples: a function of the remaining arguments, which are numbers.
+
+    Raises: TypeError where an argument that remains is not a number.
+    """
+    rest = call.numbers[len(tuples) :]  # type: ignore[attr-defined]
+    if None in rest:
+        raise TypeError(f"{call.name}: only numbers may remain")  # type: ignore[attr-defined]
+    kinds = (*(value.layout_name for value in tuples), *rest)
+    return _BoundEntry.to(call.function(kinds), call, *tuples)  # type: ignore[attr-defined]
