@@ -6,11 +6,13 @@ It has its own command line to stay small: the standard library, and the client 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
-from wattqueue.errors import WattQueueError
+from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.guard.sockets import run
 from wattqueue.live.limits_guard.publisher import LimitPublisher
 from wattqueue.live.limits_guard.settings import read_limits_settings
@@ -26,13 +28,27 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         settings = read_limits_settings(arguments.config)
-        connection = Connection(settings.broker, settings.broker.user, "state/+")
-        connection.open()
-        run(LimitPublisher(settings, connection), settings.socket, _say)
+        with _alone(settings.socket.with_suffix(".lock")):
+            connection = Connection(settings.broker, settings.broker.user, "state/+")
+            connection.open()
+            run(LimitPublisher(settings, connection), settings.socket, _say)
     except WattQueueError as error:
         _say(str(error))
         return 1
     return 0
+
+
+def _alone(path: Path) -> BinaryIO:
+    """Return what keeps another process from publishing as long as it is open: two would raise into the same room.
+
+    Raises: InputError where another one publishes, or the file cannot be written. A process that is killed lets go.
+    """
+    try:
+        held = path.open("ab")
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InputError(f"another process publishes limits, or none may: {error.strerror}", where=path) from error
+    return held
 
 
 def _say(text: str) -> None:

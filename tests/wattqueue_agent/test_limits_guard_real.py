@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,11 +73,14 @@ class LimitedSite:
             broker.start_agent(node)
         self.link = AgentLink(broker.connect("controller", "state/+"), 60.0, limits_at(self.socket))
 
+    @property
+    def argv(self) -> list[str]:
+        return [sys.executable, "-c", LIGHT, "-c", str(self.broker.folder / "limits.toml")]
+
     def start(self) -> None:
-        argv = [sys.executable, "-c", LIGHT, "-c", str(self.broker.folder / "limits.toml")]
         self.socket.unlink(missing_ok=True)
         with (self.broker.folder / "limits.log").open("ab") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=self.broker.env)
+            self.process = subprocess.Popen(self.argv, stdout=log, stderr=log, env=self.broker.env)
         self.broker.children["limits"] = self.process
         wait_for("its socket", self.socket.exists, 30.0, 0.05)
 
@@ -147,6 +151,39 @@ def test_it_is_killed_and_started_again(site: LimitedSite) -> None:
     site.wait_limits(FOUND, FOUND)
     site.start()
     site.limit()
+
+
+def test_a_second_one_is_refused_and_takes_over_once_the_first_is_killed(site: LimitedSite) -> None:
+    """Two would raise into the same room. Limits of the one that was killed hold, and are renewed by the next one."""
+    site.limit()
+    refused = subprocess.run(site.argv, env=site.broker.env, capture_output=True, text=True, timeout=60.0, check=False)
+    assert refused.returncode == 1
+    assert "another process publishes limits" in refused.stderr
+    assert site.told().holds, "it took nothing from the one that publishes"
+    site.process.send_signal(signal.SIGSTOP)
+    hanging = subprocess.run(site.argv, env=site.broker.env, capture_output=True, text=True, timeout=60.0, check=False)
+    assert "another process publishes limits" in hanging.stderr, "it may go on at any time"
+    site.process.send_signal(signal.SIGCONT)
+    site.limit()
+    sums, ended = [], threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.05):
+            sums.append(sum(60.0 + sum(tree.limits_w()) for tree in site.broker.trees.values()))
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        site.broker.kill("limits")
+        site.start()
+        site.limit()
+        site.ask(n1=200.0, n2=320.0)
+        site.wait_limits([70.0, 70.0], [130.0, 130.0])
+    finally:
+        ended.set()
+        watching.join()
+    assert len(sums) > 20
+    assert max(sums) <= 520.0, "no limit was raised beyond the cap"
 
 
 def test_it_hangs_and_goes_on(site: LimitedSite) -> None:
