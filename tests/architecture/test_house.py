@@ -20,7 +20,7 @@ FLOORS = [
     {"runs"},
     {"campaign"},
     {"report", "checks"},
-    {"evaluation"},
+    {"evaluation", "page"},
     {"whatif", "terminal"},
     {"settlement"},
     {"incentives"},
@@ -41,7 +41,7 @@ NEVER = {
 """Who may not import a lower floor all the same, and why."""
 
 MAY_OPEN = {
-    *("formats", "store", "policy", "live", "api", "cli"),
+    *("formats", "store", "policy", "live", "page", "api", "cli"),
     *("wattqueue_grid.api", "wattqueue_grid.cli", "wattqueue_grid.openadr", "wattqueue_studies.cli"),
 }
 """Areas and folders of packages beside the core."""
@@ -76,7 +76,7 @@ OPENING_METHODS = (
 )
 OPENING_ROOTS = ("tempfile.", "shutil.", "numpy.load", "numpy.save", "numpy.genfromtxt", "numpy.fromfile")
 
-OWN_CLOCK = {"live", "api", "cli", "wattqueue_grid.cli", "wattqueue_grid.openadr", "wattqueue_studies.cli"}
+OWN_CLOCK = {"live", "page", "api", "cli", "wattqueue_grid.cli", "wattqueue_grid.openadr", "wattqueue_studies.cli"}
 CLOCK_TOO = {
     "kernels.cache": "age of the folders of compiled kernels",
     "terminal": "the time left, and the time of a line of a log",

@@ -12,6 +12,7 @@ The commands in the order in which a site meets them:
 - ``uninstall``: take all of that out again;
 - ``why``: why a job waits, for its user;
 - ``status``: what the last round saw and did, from the file that each round writes;
+- ``serve``: the operator page, from the same files;
 - ``audit``: the writes to Slurm, and whether the log was changed afterwards;
 - ``release``: release held jobs while the controller is away, with as little of the package as possible;
 - ``replay``: decide recorded views again, to test a new version against an old recording.
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from wattqueue.cli._live_page import serve
 from wattqueue.errors import InputError
 from wattqueue.terminal import say
 from wattqueue.verbs import Printed, verb_of
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from wattqueue.live.slurm.guard import Guard
 
 app = typer.Typer(rich_markup_mode=None)
+app.command()(serve)
 Mode = Literal["observe", "advise", "control"]
 """Modes of the controller: write nothing; write comments on jobs; steer Slurm."""
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)]
@@ -72,7 +75,9 @@ def run(
         return
     # --config is optional for typer only, because the subcommands have an option of their own.
     if config is None:
-        raise typer.BadParameter("live needs --config FILE, or a command: install, status, why, audit, release, replay")
+        raise typer.BadParameter(
+            "live needs --config FILE, or a command: install, status, serve, why, audit, release, replay"
+        )
     from rich.console import Console
 
     from wattqueue.live.assemble import assemble, refuse_second, run_until_stopped, stand_by

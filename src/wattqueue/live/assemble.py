@@ -59,6 +59,7 @@ from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recordings.recording import Recorder, recorder_extension
 from wattqueue.live.reports.metrics import LiveMetrics, serve
+from wattqueue.live.reports.page_file import PageFile, page_extension
 from wattqueue.live.reports.report import ControllerLog
 from wattqueue.live.reports.why_file import WhyFile, why_extension
 from wattqueue.live.shared_nodes import SharedNodes
@@ -368,9 +369,8 @@ def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> lis
         found.append(recorder_extension(row))
     if given.rules.mode == "control":
         found.append(why_extension(WhyFile(given.run_dir.folder)))
-    if given.submit is not None:
-        found.append(submit_extension(given.submit))
-    return found
+    found.append(page_extension(PageFile(given.run_dir.folder, [one.name for one in given.sources])))
+    return found if given.submit is None else [*found, submit_extension(given.submit)]
 
 
 def targets_of(config: LiveConfig, machine: Machine, cap: Callable[[], Cap] = Cap.none) -> TargetSource | None:

@@ -196,6 +196,20 @@ class MetricsSection(Section):
     token_file: Path | None = None
 
 
+class PageSection(Section):
+    """Where the operator page is served by ``wattqueue live serve``, a process of its own."""
+
+    address: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8436
+    """0: any free port."""
+    token_file: Path | None = None
+    """Secret of those who may see names of users and jobs. Any address but loopback needs it."""
+    hosts: tuple[str, ...] = ()
+    """Names under which a proxy asks, beside those of this host: requests to any other name are refused."""
+    connections: Annotated[int, Field(ge=4, le=10_000)] = 100
+    """Most connections at a time; those beyond are closed."""
+
+
 class ConsentSection(Section):
     """What holds during a load target for jobs whose comment states no consent (``live.consent_tags``)."""
 
@@ -253,6 +267,7 @@ class LiveConfig(Section):
     telemetry: TelemetrySection = TelemetrySection()
     limits: LimitsSection = LimitsSection()
     metrics: MetricsSection = MetricsSection()
+    page: PageSection = PageSection()
     applications: ApplicationsSection | None = None
     consent: ConsentSection | None = None
     """Reads consent from the comments of jobs; without this section nobody consents."""
@@ -285,9 +300,10 @@ def load_config(path: Path) -> LiveConfig:
     data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
     model = _with_extension(LiveConfig) if "openadr" in data else LiveConfig
     config = read_model(path, model, _anchored(data, path.resolve().parent, path_names(model)))
-    if not is_loopback(config.metrics.address) and config.metrics.token_file is None:
-        hint = "name a token_file, or listen on 127.0.0.1"
-        raise InputError("metrics.address is open to others without a token", where=path, hint=hint)
+    for name, served in (("metrics", config.metrics), ("page", config.page)):
+        if not is_loopback(served.address) and served.token_file is None:
+            hint = "name a token_file, or listen on 127.0.0.1"
+            raise InputError(f"{name}.address is open to others without a token", where=path, hint=hint)
     if config.targets is not None and config.openadr is not None:
         hint = "leave one of them out: targets from two sources may overlap"
         raise InputError("targets and [openadr] both state load targets", where=path, hint=hint)

@@ -44,6 +44,7 @@ from wattqueue.errors import WattQueueError
 from wattqueue.live.apply import Applier
 from wattqueue.live.cluster import Cluster, ClusterError, HoldJob, Node, Snapshot
 from wattqueue.live.extension import Extension, Place, beside
+from wattqueue.live.files.liveness import note_blind
 from wattqueue.live.files.status import RunDir
 from wattqueue.live.node_power import mostly_measured, node_power
 from wattqueue.live.partitions import fits, inspect_partitions
@@ -168,6 +169,7 @@ class Controller:
             self.failures += 1
             self.problem = str(error)
             self.meter.failed(self.problem)
+            note_blind(self.run_dir.folder, self.problem, self.clock())
             return None
         self.failures = 0
         self.troubles |= dict.fromkeys(snapshot.problems, self.clock())

@@ -142,6 +142,7 @@ def page(
         "footer": marked_up(footer),
         "echarts": echarts_version(),
         "css": part("page/report.css"),
+        "theme": part("page/theme.js"),
         "data": script_json({"figures": [encode(f, kind) for f, kind in drawn]}),
         "library": part("vendor/echarts.min.js"),
         "script": "\n".join(part(f"page/{name}") for name in SCRIPTS),

@@ -14,18 +14,16 @@ asks: the file holds what a job needs, and when running jobs end, so that a roun
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import struct
 import time
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.live.files.reading import as_written
+from wattqueue.live.reports.waits import Waits, waits_of
 
 WHY = "why.json"
 Record = list[Any]
@@ -78,46 +76,17 @@ def _names(job: str, name: str) -> bool:
 
 
 def _turns(values: dict[str, Any], job: str) -> dict[str, Record]:
-    """Return the records of a job's entries in the policy's order: place, needs, what is free, and the earliest start.
-
-    A job with entries in several partitions has the record of the one that may start first.
-    """
-    turns, now_s, free_w = values["turns"], float(values["time_s"]), values["free_w"]
-    row, partition, nodes_of, watts = (_decoded(turns[key]) for key in ("job", "partition", "nodes", "watts"))
-    out: dict[str, Record] = {}
-    best: dict[str, float] = {}
-    for k, which in enumerate(row):
-        name = turns["names"][which]
-        if not _names(job, name):
-            continue
-        p, nodes, needs_w = partition[k], nodes_of[which], watts[k]
-        free = values["free"][p]
-        at_s = max(
-            _when(nodes, free, now_s, [(end_s, units) for end_s, q, units, _ in values["ends"] if q == p]),
-            now_s if free_w is None else _when(needs_w, free_w, now_s, [(end[0], end[3]) for end in values["ends"]]),
-        )
-        if best.get(name, math.inf) <= at_s and name in out:
-            continue
-        best[name] = at_s
-        when = round(at_s) if math.isfinite(at_s) else None
-        out[name] = ["turn", which + 1, len(turns["names"]), nodes, free, needs_w, free_w, when]
-    return out
+    """Return the records of a job in the policy's order: place, needs, what is free, and the earliest start."""
+    waits = waits_of(values)
+    return {name: turn_record(waits, k) for k, name in enumerate(waits.names) if _names(job, name)}
 
 
-def _decoded(text: str) -> tuple[int, ...]:
-    """Return a column of ``why_file``."""
-    raw = base64.b64decode(text)
-    return struct.unpack(f"<{len(raw) // 4}i", raw)
-
-
-def _when(wanted: float, have: float, now_s: float, ends: Sequence[tuple[float | None, float]]) -> float:
-    """Return when so much is free, if running jobs, in the order of their ends, give back what they hold."""
-    at_s = now_s
-    for end_s, more in ends:
-        if have >= wanted:
-            break
-        have, at_s = have + more, math.inf if end_s is None else end_s
-    return at_s if have >= wanted else math.inf
+def turn_record(waits: Waits, k: int) -> Record:
+    """Return the record of the k-th job that waits for its turn."""
+    at_s = float(waits.at_s[k])
+    nodes, watts, free = int(waits.nodes[k]), int(waits.watts[k]), waits.free[int(waits.partition[k])]
+    when = round(at_s) if math.isfinite(at_s) else None
+    return ["turn", k + 1, len(waits.names), nodes, free, watts, waits.free_w, when]
 
 
 def consent_sentence(name: str, record: Record) -> str:

@@ -90,6 +90,22 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def queue_rows(plan: RoundState) -> NDArray[np.int64]:
+    """Return the waiting jobs in the policy's order, as rows of ``plan.waiting``."""
+    entries, order = _ordered(plan)[:2]
+    job = entries.job[order]
+    return job[np.sort(np.unique(job, return_index=True)[1])].astype(np.int64)
+
+
+def _ordered(plan: RoundState) -> tuple[Entries, NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the entries of waiting jobs, their order, and which of all entries they are."""
+    entries = plan.view.entries
+    waiting = entries.job < len(plan.waiting)  # behind them those of running jobs, for controls
+    entries = Entries(entries.job[waiting], entries.partition[waiting], entries.priority[waiting])
+    order = queue_order(plan.view.jobs.submit_s[entries.job], entries)
+    return entries, np.arange(len(entries.job)) if order is None else order, waiting
+
+
 def _columns(plan: RoundState, layout: Layout) -> str:
     """Return the policy's entries as columns of text.
 
@@ -97,11 +113,7 @@ def _columns(plan: RoundState, layout: Layout) -> str:
     that it needs.
     """
     view = plan.view
-    entries = view.entries
-    waiting = entries.job < len(plan.waiting)  # behind them those of running jobs, for controls
-    entries = Entries(entries.job[waiting], entries.partition[waiting], entries.priority[waiting])
-    order = queue_order(view.jobs.submit_s[entries.job], entries)
-    order = np.arange(len(entries.job)) if order is None else order
+    entries, order, waiting = _ordered(plan)
     job = entries.job[order]
     first = np.full(len(plan.waiting), -1, np.int64)
     first[job[::-1]] = np.arange(len(job))[::-1]  # of several entries of a job the first one stands

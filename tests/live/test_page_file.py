@@ -1,0 +1,150 @@
+"""What a controller writes for the operator page: nodes, jobs, limits ahead, history, events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.live.bigview import NOW_S, BigSlurm
+from tests.live.drive import lab_machine, make_controller
+from tests.live.fakeslurm import FakeSlurm
+from wattqueue.live.controller import Controller
+from wattqueue.live.reports.page_file import (
+    COLUMNS,
+    EVENTS,
+    EVENTS_KEPT,
+    HISTORY,
+    MOST,
+    PAGE,
+    PageFile,
+    read_events,
+    read_history,
+)
+from wattqueue.live.reports.why import read_why
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.model.signals import Cap
+
+
+def rounds(controller: Controller, slurm: FakeSlurm, count: int, step_s: float) -> None:
+    for _ in range(count):
+        controller.round()
+        slurm.step()
+        slurm.now_s += step_s
+
+
+def make(tmp_path: Path, cap: Cap) -> tuple[FakeSlurm, Controller]:
+    slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+    return slurm, make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=cap)
+
+
+def page(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run" / PAGE).read_text())
+    return found
+
+
+def test_it_holds_what_the_cluster_shows(tmp_path: Path) -> None:
+    slurm, controller = make(tmp_path, Cap.constant(1400.0))
+    runs = slurm.submit(3, 1e5, watts=600, limit_s=7200.0, partition="p1")
+    waits = [slurm.submit(2, 50.0, watts=400, limit_s=60.0, partition="p2") for _ in range(3)]
+    rounds(controller, slurm, 4, 6.0)
+    found = page(tmp_path)
+    assert runs.state == "RUNNING"
+    assert [row[0] for row in found["running"]] == [runs.name]
+    assert found["running"][0][3] == 600
+    assert [row[0] for row in found["waiting"]] == [job.name for job in waits]
+    assert found["waiting"][0][1:3] == [2, "p2"]
+    assert {name: sum(states.values()) for name, states in found["nodes"].items()} == {"p1": 4, "p2": 4}
+    mode = (tmp_path / "run" / PAGE).stat().st_mode & 0o777
+    assert mode == 0o640, "names of users and jobs are not for every account"
+
+
+def test_limits_of_the_next_day_are_announced(tmp_path: Path) -> None:
+    slurm, controller = make(tmp_path, Cap.constant(1400.0))
+    begin_s = slurm.now_s
+    slurm.submit(1, 50.0, watts=200, limit_s=60.0)
+    controller.planner.cap = Cap(
+        np.array([-np.inf, begin_s + 3600.0, begin_s + 90_000.0]), np.array([1400.0, 1200.0, 900.0])
+    )
+    controller.round()
+    assert page(tmp_path)["ahead"] == [
+        [round(begin_s), 1400.0, 1400.0],
+        [round(begin_s + 3600.0), 1200.0, 1200.0],
+    ]
+
+
+def test_a_row_a_minute_holds_the_greatest_watts_and_what_the_cap_held(tmp_path: Path) -> None:
+    slurm, controller = make(tmp_path, Cap.constant(1400.0))
+    slurm.submit(3, 1e5, watts=600, limit_s=7200.0, partition="p1")
+    slurm.submit(2, 50.0, watts=400, limit_s=60.0, partition="p2")
+    rounds(controller, slurm, 20, 10.0)
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in read_history(tmp_path / "run")]
+    assert len(rows) >= 3
+    times = [row["time_s"] or 0 for row in rows]
+    assert times == sorted(set(times))
+    last = rows[-1]
+    assert (last["cap_w"], last["counted_w"], last["measured_w"]) == (1400, 1400, None)
+    assert (last["held_jobs"], last["kept_nodes"]) == (1, 2), "its two nodes are free, its watts are not"
+
+
+def test_changes_of_the_cap_are_events(tmp_path: Path) -> None:
+    slurm, controller = make(tmp_path, Cap.constant(1400.0))
+    rounds(controller, slurm, 2, 6.0)
+    controller.planner.cap = Cap.constant(1200.0)
+    rounds(controller, slurm, 2, 6.0)
+    kinds = [(one["kind"], one["text"]) for one in read_events(tmp_path / "run")]
+    assert [kind for kind, _ in kinds] == ["cap", "start"]
+    assert "1.40 kW to 1.20 kW" in kinds[0][1]
+
+
+def test_files_stay_short(tmp_path: Path) -> None:
+    file = PageFile(tmp_path)
+    for k in range(5000):
+        file._append(EVENTS, [json.dumps({"time_s": k, "kind": "cap", "text": "x", "detail": ""})], EVENTS_KEPT)
+    found = read_events(tmp_path)
+    assert EVENTS_KEPT <= len(found) <= 1.2 * EVENTS_KEPT
+    assert [one["time_s"] for one in found] == list(range(4999, 4999 - len(found), -1))
+    again = PageFile(tmp_path)  # a controller that starts again and again leaves no long file either
+    again._append(EVENTS, ["{}"], EVENTS_KEPT)
+    assert len((tmp_path / EVENTS).read_text().splitlines()) == EVENTS_KEPT
+
+
+def test_rows_that_were_cut_off_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / HISTORY).write_text("60,1,1,1,,0,0\n120,1,1\n\nx,1,1,1,1,1,1\n,1,1,1,1,1,1\n180,1,1,1,5,0,0\n")
+    (tmp_path / EVENTS).write_text('{"time_s":1,"kind":"cap","text":"a","detail":""}\n{"time_s":2,"ki\n[]\n')
+    assert [row[0] for row in read_history(tmp_path)] == [60, 180]
+    assert [one["time_s"] for one in read_events(tmp_path)] == [1]
+
+
+def test_a_folder_that_cannot_be_written_ends_no_round(tmp_path: Path) -> None:
+    _, controller = make(tmp_path, Cap.constant(1400.0))
+    (tmp_path / "run" / PAGE).mkdir()
+    (tmp_path / "run" / EVENTS).mkdir()
+    report = controller.round()
+    assert report is not None
+    assert any("files of the page" in text for text in report.problems)
+
+
+@pytest.mark.compiled
+def test_the_first_of_ten_thousand_are_written_in_the_order_of_the_reasons(tmp_path: Path) -> None:
+    slurm = BigSlurm(10_000, 400, 100)
+    clock = [NOW_S]
+    controller = make_controller(
+        SlurmCluster(slurm),
+        tmp_path,
+        lambda: clock[0],
+        cap=Cap.constant(41_000.0),
+        machine=lab_machine(400),
+        checked=False,
+    )
+    for _ in range(2):
+        controller.round()
+        clock[0] += 6.0
+    names = [row[0] for row in page(tmp_path)["waiting"]]
+    assert MOST <= len(names) <= 2 * MOST, "those that have a turn, then others"
+    places = [read_why(tmp_path / "run", name)[0][1][1] for name in names[:5]]
+    assert places == [1, 2, 3, 4, 5]
+    assert (tmp_path / "run" / PAGE).stat().st_size < 40_000
