@@ -48,10 +48,11 @@ def in_mode(name: str, *arguments: str, **more: str) -> subprocess.CompletedProc
     )
 
 
-def test_each_mode_has_a_cache_of_its_own() -> None:
+def test_each_mode_that_compiles_has_a_cache_of_its_own() -> None:
+    compiling = [mode for mode in MODES if mode != "python"]
     look = "from wattqueue.kernels.cache import CACHE_DIR; print(CACHE_DIR.name)"
-    names = [in_mode(mode, "-c", look).stdout.strip() for mode in MODES]
-    assert [name.split("-")[:2] for name in names] == [["kernels", mode] for mode in MODES]
+    names = [in_mode(mode, "-c", look).stdout.strip() for mode in compiling]
+    assert [name.split("-")[:2] for name in names] == [["kernels", mode] for mode in compiling]
     assert len({name.split("-")[2] for name in names}) == 1
 
 
