@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -79,8 +78,6 @@ def test_the_page_shows_what_slurm_shows(site: Site, browser: Browser) -> None:
         browser.wait("document.querySelector('#state').dataset.state === 'blind'")
         site.lab.start_controller()
         browser.wait("document.querySelector('#state').hidden")
-        begin = time.monotonic()
         site.kill()
         browser.wait("document.querySelector('#state').dataset.state === 'dead'")
-        print(f"dead after {time.monotonic() - begin:.1f} s")
         assert browser.errors() == []

@@ -127,10 +127,13 @@ function showEvents(rows) {
 
 // -- the chart ------------------------------------------------------------------------------------
 let chart;
+// A time without a controller is a gap, not a line.
+const GAP_S = 300;
+function past(column) { return live.rows.flatMap((row, k) => [...(k && row[0] - live.rows[k - 1][0] > GAP_S ? [[local(live.rows[k - 1][0]) + 60, null]] : []), [local(row[0]), kilo(row[column])]]); }
 const kilo = (w) => (w == null ? null : w / 1000);
 function limits(column) {
-  const past = live.rows.map((row) => [local(row[0]), kilo(row[column])]), ahead = live.ahead.limits.map((row) => [local(row[0]), kilo(row[column])]);
-  const all = [...past, ...ahead], last = all[all.length - 1];
+  const known = past(column), ahead = live.ahead.limits.map((row) => [local(row[0]), kilo(row[column])]);
+  const all = [...known, ...ahead], last = all[all.length - 1];
   return last ? [...all, [local(live.serverTime) + DAY, last[1]]] : [];
 }
 function draw() {
@@ -138,8 +141,8 @@ function draw() {
   chart = chart || echarts.init(byId("power-chart"), null, { renderer: "canvas", devicePixelRatio: Math.max(window.devicePixelRatio || 1, 2) });
   const now = live.now, t = local(live.serverTime), option = base(), from = t - DAY, to = t + DAY, width = chart.getWidth() - LEFT() - 16;
   const ticks = dateTicks(from, to, Math.max(2, width / 84)), text = new Map(ticks), here = [t, kilo(now.counted_w)];
-  const counted = [...live.rows.map((row) => [local(row[0]), kilo(row[3])]), here];
-  const measured = [...live.rows.map((row) => [local(row[0]), kilo(row[4])]), [t, kilo(now.measured_w)]];
+  const last = live.rows[live.rows.length - 1], gap = last && live.serverTime - last[0] > GAP_S ? [[local(last[0]) + 60, null]] : [];
+  const counted = [...past(3), ...gap, here], measured = [...past(4), ...gap, [t, kilo(now.measured_w)]];
   const planned = now.counted_w == null ? [] : [here, ...live.ahead.jobs.map(([s, w]) => [local(s), kilo(w)])];
   if (planned.length) planned.push([to, planned[planned.length - 1][1]]);
   const caps = limits(1), targets = limits(2).map(([s, w], i) => [s, w !== (caps[i] || [])[1] ? w : null]);
@@ -150,8 +153,8 @@ function draw() {
     ...option.tooltip, renderMode: "richText", extraCssText: undefined, // no style of its own in the page
     textStyle: { ...option.tooltip.textStyle, rich: { h: { fontWeight: 600, fontSize: 13, lineHeight: 22, color: colours.ink }, k: { color: colours.soft, fontSize: 12.5, lineHeight: 19, width: 96 }, v: { color: colours.ink, fontSize: 12.5, lineHeight: 19, align: "right", width: 70 } } },
     formatter: (hits) => {
-      const s = hits[0].axisValue, past = s <= t, value = (series) => { const k = series.length && series[0][0] <= s ? rowAt(series.map(([x]) => x), s) : -1; return k < 0 ? null : series[k][1]; };
-      const rows = [["cap", value(caps)], ["load target", value(targets)], ...(past ? [["counted", value(counted)], ["measured", value(measured)]] : [["running jobs", value(planned)]])];
+      const s = hits[0].axisValue, before = s <= t, value = (series) => { const k = series.length && series[0][0] <= s ? rowAt(series.map(([x]) => x), s) : -1; return k < 0 ? null : series[k][1]; };
+      const rows = [["cap", value(caps)], ["load target", value(targets)], ...(before ? [["counted", value(counted)], ["measured", value(measured)]] : [["running jobs", value(planned)]])];
       return [`{h|${dated(Math.round((s - local(0)) / 60) * 60)}}`, ...rows.filter(([, w]) => w != null).map(([k, w]) => `{k|${k}}{v|${watts(1000 * w)}}`)].join("\n");
     },
   };
