@@ -89,8 +89,8 @@ def test_a_run_lets_go_of_all_but_its_result(name: str, monkeypatch: pytest.Monk
     kept: list[weakref.ref[Any]] = []
 
     class Watched(Simulation):
-        def go(self, progress: engine.Progress | None = None) -> None:
-            super().go(progress)
+        def go(self, progress: engine.Progress | None = None, *, until_s: float = np.inf) -> None:
+            super().go(progress, until_s=until_s)
             kept.extend(weakref.ref(part) for part in (self, self.view.tree.wall, self.view.held.end, self.truth.kill))
 
     monkeypatch.setattr(engine, "Simulation", Watched)

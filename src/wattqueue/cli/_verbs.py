@@ -59,6 +59,10 @@ VERBS = {
         "wattqueue_grid.cli.openadr",
         "Take OpenADR 3.1 events of a grid operator as load targets, prices and carbon intensities.",
     ),
+    "pick": (
+        "wattqueue_studies.cli.pick",
+        "Forecast the next day of a queue under many rows, and say which would be best; nothing is switched.",
+    ),
     "plot": (
         "wattqueue.cli.plot",
         "Draw the figures of a run, or of several overlaid, as SVG and PDF, with the data of each as CSV.",

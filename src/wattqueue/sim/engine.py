@@ -271,9 +271,8 @@ class Simulation:
             jobs, machine, actual or actual_power(jobs, machine), reject, signals, events, phases_s, reading,
             stores_work=needs.views,
         )._replace(curves=curves)  # fmt: skip
-        self.phases_s, self.actual = phases_s, actual
+        self.phases_s, self.actual, self.limits = phases_s, actual, ActionLimits(machine.units)
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
-        self.limits = ActionLimits(machine.units)
         self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap), site_meter_of(needs.metered))
         if self.parts.step.now.at_s < np.inf:
             self.session.leave_step_to(step_beside_others(self.session, self.world, self.parts.step))
@@ -325,13 +324,16 @@ class Simulation:
         set_budget(self.view)
         self.truth.loop.next_signal = 1
 
-    def go(self, progress: Progress | None = None) -> None:
-        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events, more often where parts in Python act.
+    def go(self, progress: Progress | None = None, *, until_s: float = np.inf) -> None:
+        """Run to the end, or to an event at or after ``until_s``: then there is no ``result``.
+
+        ``progress`` is called each ``_EVENTS_A_STEP`` events, more often where parts in Python act.
 
         The loop returns that often without it, too: only here does Python act on a signal such as SIGTERM.
         """
         loop = self.truth.loop
-        loop.event_limit = _EVENTS_IN_PYTHON if progress and self.session.needs.views else _EVENTS_A_STEP
+        often = (progress and self.session.needs.views) or until_s < np.inf
+        loop.event_limit = _EVENTS_IN_PYTHON if often else _EVENTS_A_STEP
         world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()
@@ -343,6 +345,8 @@ class Simulation:
                 self._make_room()
                 resume = self._bound_run()
             elif code == codes.PROGRESS:
+                if self.view.now.time_s >= until_s:
+                    return
                 if progress:
                     progress(int(loop.next_arrival - self.truth.ends.filled[0]), len(self.jobs))
             elif code == codes.NEED_PASS:
