@@ -168,7 +168,7 @@ def test_a_second_one_is_refused_and_takes_over_once_the_first_is_killed(site: L
     sums, ended = [], threading.Event()
 
     def look() -> None:
-        while not ended.wait(0.05):
+        while not ended.wait(0.01):
             sums.append(sum(60.0 + sum(tree.limits_w()) for tree in site.broker.trees.values()))
 
     watching = threading.Thread(target=look)
@@ -182,7 +182,7 @@ def test_a_second_one_is_refused_and_takes_over_once_the_first_is_killed(site: L
     finally:
         ended.set()
         watching.join()
-    assert len(sums) > 20
+    assert len(sums) > 10, "limits were looked at all the time"
     assert max(sums) <= 520.0, "no limit was raised beyond the cap"
 
 
