@@ -49,7 +49,7 @@ class Referenced:
         """Return where the words are in memory."""
         return int(self.addresses.ctypes.data)
 
-    @property
+    @cached_property
     def layout_name(self) -> str:
         """Return the name of the tuple's layout."""
         return str(self.addresses.dtype.names[0])  # type: ignore[index]

@@ -53,23 +53,45 @@ def _loaded() -> tuple[ctypes.CDLL, dict[str, dict[tuple[str, ...], dict[str, An
     return ctypes.CDLL(str(LIBRARY.file)), by_name
 
 
+class _Calls(dict[tuple[str, ...], Callable[..., Any]]):
+    """What calls the C functions of an entry with addresses, lengths and numbers, by the types of its arguments."""
+
+    def __init__(self, name: str) -> None:
+        """Find the rows of an entry in the manifest.
+
+        Raises: EngineError for an entry that the library lacks, as a kernel of a user's own.
+        """
+        super().__init__()
+        self.name = name
+        self.rows = _loaded()[1].get(f"wq_{name.replace('.', '_')}", {})
+        if not self.rows:
+            raise EngineError("the library of compiled kernels lacks this one", where=name, hint=_ADVICE)
+
+    def __missing__(self, kinds: tuple[str, ...]) -> Callable[..., Any]:
+        """Find the C function for these types.
+
+        Raises: EngineError for types that the library was not made for.
+        """
+        if kinds not in self.rows:
+            given = ", ".join(kinds)
+            raise EngineError(f"the library has no machine code for ({given})", where=self.name, hint=_ADVICE)
+        self[kinds] = _c_function(self.rows[kinds])
+        return self[kinds]
+
+
 class ShippedEntry:
     """A kernel that Python calls, as machine code of the library."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Find the entry's C functions.
 
-        Raises: EngineError for an entry that the library lacks, as a kernel of a user's own.
+        Raises: EngineError for an entry that the library lacks.
         """
         functools.update_wrapper(self, function)
         self.name = f"{function.__module__.removeprefix(_PREFIX)}.{function.__name__}"
-        self.rows = _loaded()[1].get(f"wq_{self.name.replace('.', '_')}", {})
-        if not self.rows:
-            raise EngineError("the library of compiled kernels lacks this one", where=self.name, hint=_ADVICE)
-        annotations = [str(function.__annotations__[name]) for name in inspect.signature(function).parameters]
-        self.numbers = [kind if kind in _NUMBERS else None for kind in annotations]
-        self.calls: dict[tuple[str, ...], Callable[..., Any]] = {}
-        """C functions by argument types."""
+        self.calls = _Calls(self.name)
+        self.kinds = [str(function.__annotations__[name]) for name in inspect.signature(function).parameters]
+        self.call = self._of_any if "Array" in self.kinds else _without_arrays(self.calls, self.kinds)
 
     def __reduce__(self) -> str:
         """Pickle as a function: by its name in its module."""
@@ -80,30 +102,34 @@ class ShippedEntry:
 
         Raises: EngineError for arguments of types that the library was not made for.
         """
+        return self.call(*arguments)
+
+    def _of_any(self, *arguments: Any) -> Any:
+        """Call with tuples, arrays and numbers."""
         kinds: list[str] = []
         words: list[Any] = []
-        for value, number in zip(arguments, self.numbers, strict=True):
-            if number is not None:
-                kinds.append(number)
-                words.append(float(value) if number == "float" else int(value))
+        for value, kind in zip(arguments, self.kinds, strict=True):
+            if kind in _NUMBERS:
+                kinds.append(kind)
+                words.append(value)
             elif isinstance(value, Referenced):
                 kinds.append(value.layout_name)
                 words.append(value.address)
             else:
                 kinds.append(f"{value.dtype.str}:{value.ndim}")
                 words += (_address(value), *value.shape)
-        return self.function(tuple(kinds))(*words)
+        return self.calls[tuple(kinds)](*words)
 
-    def function(self, kinds: tuple[str, ...]) -> Callable[..., Any]:
-        """Return what calls the C function for arguments of these types: addresses, lengths and numbers."""
-        call = self.calls.get(kinds)
-        if call is None:
-            row = self.rows.get(kinds)
-            if row is None:
-                given = ", ".join(kinds)
-                raise EngineError(f"the library has no machine code for ({given})", where=self.name, hint=_ADVICE)
-            call = self.calls[kinds] = _c_function(row)
-        return call
+
+def _without_arrays(calls: _Calls, kinds: list[str]) -> Callable[..., Any]:
+    """Return what calls an entry with tuples and numbers; written out, as it is hot."""
+    names = [f"a{k}" for k in range(len(kinds))]
+    keys = [repr(kind) if kind in _NUMBERS else f"{name}.layout_name" for name, kind in zip(names, kinds, strict=True)]
+    words = [name if kind in _NUMBERS else f"{name}.address" for name, kind in zip(names, kinds, strict=True)]
+    text = f"def call({', '.join(names)}): return calls[({', '.join(keys)},)]({', '.join(words)})"
+    scope: dict[str, Any] = {"calls": calls}
+    exec(text, scope)  # noqa: S102  our own text
+    return cast("Callable[..., Any]", scope["call"])
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:
@@ -137,7 +163,10 @@ def _c_function(row: dict[str, Any]) -> Callable[..., Any]:
 
 def _int_of(found: Any, symbol: str, *words: Any) -> int:
     """Call a C function that returns an integer."""
-    result: int = found(*words)
+    try:
+        result: int = found(*words)
+    except ctypes.ArgumentError:  # ctypes takes Python's integers alone; looking at each one costs more than the call
+        result = found(*(word.item() if isinstance(word, np.generic) else word for word in words))
     return result if result != _FAILED else _fail(symbol)
 
 
@@ -148,8 +177,7 @@ def _bool_of(found: Any, symbol: str, *words: Any) -> bool:
 
 def _none_of(found: Any, symbol: str, *words: Any) -> None:
     """Call a C function without a result."""
-    if found(*words) == _FAILED:
-        _fail(symbol)
+    _int_of(found, symbol, *words)
 
 
 def _float_of(found: Any, symbol: str, *words: Any) -> float:
@@ -199,8 +227,8 @@ def bind(call: Callable[..., R], *tuples: Any) -> Callable[..., R]:
 
     Raises: TypeError where an argument that remains is not a number.
     """
-    rest = call.numbers[len(tuples) :]  # type: ignore[attr-defined]
-    if None in rest:
+    rest = call.kinds[len(tuples) :]  # type: ignore[attr-defined]
+    if not set(rest) <= set(_NUMBERS):
         raise TypeError(f"{call.name}: only numbers may remain")  # type: ignore[attr-defined]
     kinds = (*(value.layout_name for value in tuples), *rest)
-    return _BoundEntry.to(call.function(kinds), call, *tuples)  # type: ignore[attr-defined]
+    return _BoundEntry.to(call.calls[kinds], call, *tuples)  # type: ignore[attr-defined]
