@@ -13,6 +13,7 @@ from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.controller import Controller
+from wattqueue.live.planner import Rules
 from wattqueue.live.reports.page_file import (
     COLUMNS,
     EVENTS,
@@ -24,7 +25,7 @@ from wattqueue.live.reports.page_file import (
     read_events,
     read_history,
 )
-from wattqueue.live.reports.why import read_why
+from wattqueue.live.reports.why import WHY, read_why
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.signals import Cap
 
@@ -44,6 +45,21 @@ def make(tmp_path: Path, cap: Cap) -> tuple[FakeSlurm, Controller]:
 def page(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "run" / PAGE).read_text())
     return found
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"turns": {}}', '{"turns": {"job": "AA"}, "time_s": 0, "free_w": 0}'])
+def test_explanations_that_cannot_be_read_do_not_end_a_round(tmp_path: Path, text: str) -> None:
+    """In advise mode the file of a controller before this one stays, of another version perhaps."""
+    slurm = FakeSlurm({"p1": ["n1"], "p2": ["m1"]}, 400)
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0), rules=Rules(mode="advise")
+    )
+    (tmp_path / "run").mkdir(exist_ok=True)
+    (tmp_path / "run" / WHY).write_text(text)
+    rounds(controller, slurm, 3, 61.0)
+    rows = read_history(tmp_path / "run")
+    assert len(rows) == 2
+    assert [row[-2:] for row in rows] == [[0, 0], [0, 0]]
 
 
 def test_it_holds_what_the_cluster_shows(tmp_path: Path) -> None:

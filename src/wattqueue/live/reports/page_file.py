@@ -35,7 +35,7 @@ from wattqueue.live.reports.why_file import queue_rows
 PAGE, HISTORY, EVENTS = "page.json", "history.csv", "events.jsonl"
 MOST = 100
 """Jobs that wait, and jobs that run, of which user and name are written."""
-AHEAD_S = 86_400.0
+ANNOUNCED_S = 86_400.0
 """How far the announced cap is written."""
 ROWS, ROW_S = 1440, 60.0
 """Rows of the history that are kept at least, and the time that each stands for."""
@@ -126,12 +126,15 @@ class PageFile:
         self._row["time_s"] = minute
 
     def _held(self) -> tuple[int, int]:
-        """Return what the cap holds now, by the explanations that this controller writes."""
+        """Return what the cap holds now, by the explanations that this controller writes.
+
+        Nothing for a file that is missing or damaged, or of another version: a round does not end by it.
+        """
         try:
             values = json.loads((self.folder / WHY).read_text())
-        except FileNotFoundError:
+            return waits_of(values).held_by_watts() if "turns" in values else (0, 0)
+        except (OSError, ValueError, LookupError, TypeError):
             return 0, 0
-        return waits_of(values).held_by_watts() if "turns" in values else (0, 0)
 
     # -- events ----------------------------------------------------------------------------------
     def _events(self, now: RoundState) -> Iterable[dict[str, Any]]:
@@ -197,7 +200,7 @@ def _running(row: Job, snapshot: Snapshot) -> list[Any]:
 def _ahead(now: RoundState) -> list[tuple[int, float | None, float | None]]:
     """Return (time, cap, limit) in force now and at each change of the next day; None for no limit."""
     cap = now.planner.cap
-    until_s = now.now_s + AHEAD_S
+    until_s = now.now_s + ANNOUNCED_S
     times = [now.now_s, *(t for t in cap.time_s.tolist() if now.now_s < t <= until_s)][:2000]
     at = np.array(times)
     stated, alone = cap.at(at).tolist(), cap.alone.at(at).tolist()
