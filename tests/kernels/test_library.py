@@ -111,7 +111,7 @@ def test_the_interface_has_the_loops_tuples() -> None:
 
 
 def test_a_shim_takes_addresses_lengths_and_numbers() -> None:
-    text = shim(Entry("wq_x_0", ("View", "<f8:2", "int"), {"View": 7}, "int64"))
+    text = shim(Entry("x", "wq_x_0", ("View", "<f8:2", "int"), {"View": 7}, "int64"))
     assert "int64_t wq_x_0(void * a0, void * a1, int64_t a1_0, int64_t a1_1, int64_t a2)" in text
     assert (
         "(&result, &error, NULL, NULL, 1, 56, a0, 1, 56, NULL, NULL, a1_0 * a1_1, 8, a1, a1_0, a1_1, 8 * a1_1, 8, a2)"

@@ -142,7 +142,7 @@ def objects(level: str, folder: Path, only: str) -> None:
             code, result = _machine_code(known[name], kinds, layouts, f"{symbol}_body", machine)
             (folder / f"{symbol}.o").write_bytes(code)
             words = {kind: words_of(layouts[kind]) for kind in kinds if kind in layouts}
-            found.append(Entry(symbol, tuple(kinds), words, result))
+            found.append(Entry(name, symbol, tuple(kinds), words, result))
     (folder / "entries.json").write_text(json.dumps([asdict(entry) for entry in found]))
 
 

@@ -5,7 +5,7 @@ members of every named tuple, by the name of its layout (``kernels/_numba/addres
 member is a layout, ``[dtype, dimensions]`` of an array, or ``[type]`` of a number or a record of scalars. ``entries``
 has the argument lists of every entry; an entry whose arrays may be of several types has several.
 
-:func:`record` writes the file anew from what a test run has met (``pytest -p tools.kernels.interface``).
+:func:`record` adds to the file what a test run has met (``pytest -p tools.kernels.interface``).
 """
 
 from __future__ import annotations
@@ -115,12 +115,10 @@ def _kind(kind: Any) -> str:
     from numba import types
     from numba.np.numpy_support import as_dtype
 
+    if isinstance(kind, types.Array) and isinstance(kind.dtype, types.Record):
+        return str(next(iter(kind.dtype.fields)))
     if isinstance(kind, types.Array):
-        return (
-            str(kind.dtype.fields and next(iter(kind.dtype.fields)))
-            if isinstance(kind.dtype, types.Record)
-            else (f"{as_dtype(kind.dtype).str}:{kind.ndim}")
-        )
+        return f"{as_dtype(kind.dtype).str}:{kind.ndim}"
     return "bool" if isinstance(kind, types.Boolean) else "int" if isinstance(kind, types.Integer) else "float"
 
 

@@ -26,12 +26,14 @@ class Entry:
     """An entry for one list of argument types.
 
     Attributes:
+        name: ``module.function``, as ``interface.json`` has it.
         symbol: Name of its shim; the machine code has the same with ``_body``.
         kinds: Its arguments as ``interface.json`` has them.
         words: Number of 64-bit words of each named tuple, by the name of its layout.
         result: numba's name of what it returns.
     """
 
+    name: str
     symbol: str
     kinds: tuple[str, ...]
     words: dict[str, int]

@@ -36,7 +36,7 @@ class KernelLibrary:
     Attributes:
         file: The shared object.
         level: Level of x86-64 that it was made for.
-        entries: What ``manifest.json`` says of each entry: ``symbol``, ``kinds``, ``words``, ``result``.
+        entries: What ``manifest.json`` says of each entry: ``name``, ``symbol``, ``kinds``, ``words``, ``result``.
     """
 
     file: Path

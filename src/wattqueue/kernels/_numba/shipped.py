@@ -49,7 +49,7 @@ def _loaded() -> tuple[ctypes.CDLL, dict[str, dict[tuple[str, ...], dict[str, An
         raise EngineError("shipped mode without a library")
     by_name: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
     for row in LIBRARY.entries:
-        by_name.setdefault(row["symbol"].rpartition("_")[0], {})[tuple(row["kinds"])] = row
+        by_name.setdefault(row["name"], {})[tuple(row["kinds"])] = row
     return ctypes.CDLL(str(LIBRARY.file)), by_name
 
 
@@ -63,7 +63,7 @@ class _Calls(dict[tuple[str, ...], Callable[..., Any]]):
         """
         super().__init__()
         self.name = name
-        self.rows = _loaded()[1].get(f"wq_{name.replace('.', '_')}", {})
+        self.rows = _loaded()[1].get(name, {})
         if not self.rows:
             raise EngineError("the library of compiled kernels lacks this one", where=name, hint=_ADVICE)
 
