@@ -75,14 +75,14 @@ def test_regret_counts_the_days_that_chose_nothing() -> None:
     pytest.importorskip("scipy", reason="intervals need scipy (extra: ml)")
     jobs = days(21)
     found = regret(
-        lambda: QueueHistory.empty(jobs, plain_machine(2, 0.0, None), Cap.none()), ("fcfs", "easy"), 5, 19,
+        lambda: QueueHistory.empty(jobs, plain_machine(2, 0.0, None), Cap.none()), ("fcfs", "easy"), 14,
         seed=1, gain=0.0,
     )  # fmt: skip
     assert set(found.fixed_s) == {"fcfs", "easy"}
     assert found.fixed_s[found.best] <= found.advised_s + 1e-9
     assert found.beside_best.n == 2
     with pytest.raises(InputError, match="whole days of record"):
-        regret(lambda: QueueHistory.empty(jobs, plain_machine(2, 0.0, None), Cap.none()), ("easy",), 5, 40,
+        regret(lambda: QueueHistory.empty(jobs, plain_machine(2, 0.0, None), Cap.none()), ("easy",), 35,
                seed=1, gain=0.0)  # fmt: skip
 
 

@@ -84,14 +84,13 @@ def run(options: PickVerb) -> None:
         import copy
 
         from wattqueue.terminal import counting
-        from wattqueue_studies.pick.history import DAY_S, QueueHistory
+        from wattqueue_studies.pick.history import QueueHistory
 
         one = options.history(recorded=False)
-        days = int((one.jobs.submit_s[-1] - one.jobs.submit_s[0] // DAY_S * DAY_S) // DAY_S)
         with counting("following", "rows") as told:
             found = regret(
                 lambda: QueueHistory.empty(one.jobs, one.machine, copy.deepcopy(one.cap)), rows,
-                days - options.regret, days, seed=options.seed, gain=options.gain, told=told,
+                options.regret, seed=options.seed, gain=options.gain, told=told,
             )  # fmt: skip
         options.show(found.values, lambda: _regret_lines(found))
         return
@@ -134,9 +133,10 @@ def _lines(advice: Advice, waiting: int, running: int) -> list[str]:
 
     rows = [(row, words.span(wait)) for row, wait in advice.wait_s.items()]
     table = Table(("Row", "mean wait"), rows, f"The next 24 h: {waiting:,} jobs wait, {running:,} run", kinds=["", "n"])
-    gain = "Followed over months, such advice showed no gain over the best fixed row."
+    gain = "On the records of the guide such advice, followed for weeks, showed no gain over the best fixed row."
+    above = "A forecast does not show time above the cap: rows that predict watts may exceed it."
     left_out = [f"{row} is left out: {why}" for row, why in advice.left_out.items()]
-    return [*table.lines(), f"{advice.best} has the shortest forecast. {gain}", *left_out]
+    return [*table.lines(), f"{advice.best} has the shortest forecast. {gain} {above}", *left_out]
 
 
 def _regret_lines(found: Regret) -> list[str]:

@@ -90,19 +90,20 @@ class Regret:
 
 
 def regret(
-    fresh: Callable[[], QueueHistory], rows: Sequence[str], first_day: int, days: int, *, seed: int, gain: float,
+    fresh: Callable[[], QueueHistory], rows: Sequence[str], last_days: int, *, seed: int, gain: float,
     told: Shown | None = None,
 ) -> Regret:  # fmt: skip
-    """Follow the advice each midnight from ``first_day`` on, and each row fixed; ``fresh`` returns an empty history.
+    """Follow the advice each midnight of the last days, and each row fixed; ``fresh`` returns an empty history.
 
     The row is changed where the forecast is shorter by the share ``gain``. A midnight begins every day anew for fixed
     rows as well, so that a switch costs what it costs the jobs. Raises: InputError for days that the record lacks.
     """
     jobs = fresh().jobs
     begin_s = float(np.floor(jobs.submit_s[0] / DAY_S)) * DAY_S
-    whole = int((jobs.submit_s[-1] - begin_s) // DAY_S)
-    if days > whole or days - first_day < 2 * WEEK_DAYS or first_day < 1:
-        raise InputError(f"{whole} whole days of record", where="--regret", hint="two weeks at least after some days")
+    days = int((jobs.submit_s[-1] - begin_s) // DAY_S)
+    first_day = days - last_days
+    if last_days < 2 * WEEK_DAYS or first_day < 1:
+        raise InputError(f"{days} whole days of record", where="--regret", hint="two weeks at least after some days")
     fixed, good = {}, []
     for k, row in enumerate(rows):
         history, policy = fresh(), load_policy(row)
