@@ -37,7 +37,7 @@ from wattqueue.options import is_required, options_of
 ACTIONS = (
     *(
         "SetFrequency",
-        "SetDomainCaps",
+        "SetDeviceLimits",
         "Suspend",
         "Resume",
         "Requeue",

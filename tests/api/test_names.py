@@ -76,7 +76,7 @@ assert inspect.signature(wattqueue.whatif).parameters["risk"].default == "1%"
 
 
 PARTS = {
-    *("Action", "Refusal", "Requeue", "SetFrequency", "SetDomainCaps", "StartJob", "StopNode", "WakeNode"),
+    *("Action", "Refusal", "Requeue", "SetFrequency", "SetDeviceLimits", "StartJob", "StopNode", "WakeNode"),
     *("Suspend", "Resume", "DelayStart", "DrainNode"),
     *("Estimator", "OnlineEstimator", "Remembering", "Order", "RerankingOrder", "Frequency", "Placement"),
     *("Backfill", "CustomBackfill", "Ledger", "Control", "Asked", "Entries", "Finished", "Prediction", "Start"),

@@ -41,7 +41,7 @@ def test_the_page_of_the_view_lists_what_there_is(pages: ModuleType) -> None:
     names = {name.partition("(")[0] for name in named(kept)}
     fields = {"jobs", "machine", "kernel", "refusals"}
     assert names >= fields | {name for name in vars(parts.View) if not name.startswith("_") and name != "unit_state"}
-    assert names >= {"SetFrequency", "SetDomainCaps", "StopNode", "WakeNode", "Requeue", "StartJob", "Refusal"}
+    assert names >= {"SetFrequency", "SetDeviceLimits", "StopNode", "WakeNode", "Requeue", "StartJob", "Refusal"}
 
 
 def test_every_action_is_listed(pages: ModuleType) -> None:

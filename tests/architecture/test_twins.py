@@ -133,30 +133,30 @@ TWINS: dict[str, dict[str, str]] = {
     "site_meter.NaiveSiteMeter.recent": {"site_meter": "spend"},
     "simulator.Simulator.date": {"measured": "note_job date_job"},
     "simulator.Simulator.tick": {"ticks": "tick show_place place_at begin_phases"},
-    "simulator.Simulator.domain_speed": {
-        "domains": "keep_owners count_job count_watts domain_speed set_limit touch touch_domains",
+    "simulator.Simulator.device_speed": {
+        "devices": "keep_owners count_job count_watts device_speed set_limit touch touch_devices",
     },
     "simulator.Simulator.throttle": {
-        "domains": "job_speed slowest_domain",
+        "devices": "job_speed slowest_device",
         "power": "limited_uw limited_by_unit limited_factor",
         "unit_watts": "slowed_uw",
     },
     "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units chosen_uw sum_of_rising"},
     # What a run teaches (tests/sim/test_corrected.py).
-    "simulator.Simulator.lowest_limit": {"domains": "least_limit"},
+    "simulator.Simulator.lowest_limit": {"devices": "least_limit"},
     "history.corrected_w": {"history_prediction": "corrected_watts"},
     "simulator.mean_factor": {"unit_watts": "mean_of_units mean_factors"},
     "simulator.Simulator.write_step": {"power": "write_power"},
     "simulator.Simulator.change_truth": {"speed": "change_truth move_end", "power": "draw"},
     "simulator.Simulator.change_expectation": {"speed": "expect_speed expected_factor"},
     "simulator.Simulator.apply_speeds": {
-        "domains": "list_changed list_job clear_list",
+        "devices": "list_changed list_job clear_list",
         "speed": "apply_speeds refresh_listed change_speed",
     },
-    "simulator.Simulator.begin": {"speed": "begin_in_domains"},
+    "simulator.Simulator.begin": {"speed": "begin_in_devices"},
     "simulator.Simulator.act": {
         "actions": "is_running is_unit set_frequency stop_node wake_node drain_node",
-        "speed": "switch_option set_domain_caps",
+        "speed": "switch_option set_device_limits",
         "drains": "change_for_a_time begin_drain end_drain",
         "nodes": "stop_unit wake_unit drain_unit",
     },
@@ -234,7 +234,7 @@ TWINS: dict[str, dict[str, str]] = {
         "loop": "step_alone",
         "redistribution": "reset_caps caps_between",
     },
-    "control_step.domain_watts": {"domain_power": "read_domains"},
+    "control_step.device_watts": {"device_power": "read_devices"},
     "redistribution.water_level": {"redistribution": "water_level"},
     "redistribution.redistribute": {
         "redistribution": "step_of whole_uw count_unusable take_unused give_shares step_caps keep_new"

@@ -86,7 +86,7 @@ SENSED = replace(MACHINE, sensor=PowerSensor(5.0, 5.0))
 def test_a_job_that_runs_under_a_limit_of_a_target_is_found(
     monkeypatch: pytest.MonkeyPatch, lifts: bool, start_s: float
 ) -> None:
-    """Idle domains get an even share of the target, and keep it for some seconds after it."""
+    """Idle devices get an even share of the target, and keep it for some seconds after it."""
     if not lifts:
         monkeypatch.setattr(Session, "lift_limits", lambda *_: None)
     policy = load_policy("easy", controls=[{"part": "rapl-redistribution", "reset": False, "period_s": 70.0}])

@@ -59,8 +59,8 @@ def test_the_machines_of_the_papers(
 def test_the_catalogue_is_all_of_them() -> None:
     assert len(catalogue()) == 11
     bull, montblanc = load_machine("bull"), load_machine("montblanc")
-    assert (bull.nodes, bull.domains) == (26, 52)  # a domain is a socket of ten cores
-    assert (montblanc.nodes, montblanc.domains) == (260, 260)
+    assert (bull.nodes, bull.devices) == (26, 52)  # a device is a socket of ten cores
+    assert (montblanc.nodes, montblanc.devices) == (260, 260)
     assert load_machine("osaka").idle_w == 151 * 14 * 66
     p1, p3 = load_machine("eamc-p1p3").partitions
     assert (p1.frequencies_hz[0], p1.frequencies_hz[-1], len(p1.frequencies_hz)) == (2.7e9, 1.2e9, 15)

@@ -12,7 +12,7 @@ from tests.interactions.counters import Change
 from tests.interactions.worlds import APPS, CLOCKS, Draft
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Series
-from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, SetFrequency, Suspend
+from wattqueue.parts.actions import Action, Requeue, Resume, SetDeviceLimits, SetFrequency, Suspend
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.controls.delay_consenting import DelayConsenting
 from wattqueue.parts.corrections.unit_factors import UnitFactors
@@ -203,11 +203,11 @@ def scripted(script: Callable[[int, View], Sequence[Action]], period_s: float = 
     return control(lambda: Script(script, period_s))
 
 
-def limit_domains(tick: int, view: View) -> Sequence[Action]:
-    """Limit every second power domain to 130 W for a while."""
-    domains = np.arange(view.machine.domains)[:: 2 if tick % 2 else 1]
-    watts = np.diff(view.machine.domain_start)[domains] * (90.0 if tick % 4 < 2 else np.inf)
-    return [SetDomainCaps(domains, watts)] if tick < 40 else []
+def limit_devices(tick: int, view: View) -> Sequence[Action]:
+    """Limit every second device to 130 W for a while."""
+    devices = np.arange(view.machine.devices)[:: 2 if tick % 2 else 1]
+    watts = np.diff(view.machine.device_start)[devices] * (90.0 if tick % 4 < 2 else np.inf)
+    return [SetDeviceLimits(devices, watts)] if tick < 40 else []
 
 
 def requeue_some(tick: int, view: View) -> Sequence[Action]:

@@ -153,7 +153,7 @@ def node_failed_under_a_job(seen: Seen, before: Instant, now: Instant) -> bool:
 
 
 def jobs_share(size: Callable[[Any], Any]) -> Callable[[Seen, Instant], bool]:
-    """Two jobs on one node, or in one power domain."""
+    """Two jobs on one node, or in one device."""
 
     def test(seen: Seen, now: Instant) -> bool:
         group = size(seen.trace.run.machine)
@@ -167,8 +167,8 @@ def share_a_node(seen: Seen, now: Instant) -> bool:
     return jobs_share(lambda machine: machine.node_of_unit)(seen, now)
 
 
-def share_a_domain(seen: Seen, now: Instant) -> bool:
-    return jobs_share(lambda machine: machine.domain_of_unit)(seen, now)
+def share_a_device(seen: Seen, now: Instant) -> bool:
+    return jobs_share(lambda machine: machine.device_of_unit)(seen, now)
 
 
 def predicted_otherwise(seen: Seen) -> int:

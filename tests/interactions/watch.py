@@ -45,7 +45,7 @@ class Instant:
     shadow_s: NDArray[np.float64]
     sample_uw: Ints
     slowest: float
-    """Least speed of a power domain."""
+    """Least speed of a device."""
     limited: bool
     state: NDArray[np.int8]
     """State of each job in the log."""
@@ -101,7 +101,7 @@ class Trace:
                 np.array([nets[job] for job in rows.tolist()], np.int64), net_uw(s, rows, option), option,
                 held.parked[rows].copy(), held.factor[rows].copy(), truth.uw[rows].copy(), truth.unit_state.copy(),
                 owner, view.units.free.copy(), view.reserved.entry.copy(), view.reserved.time.copy(),
-                view.measured.sample_uw.copy(), float(truth.domains.speed.min(initial=1.0)),
+                view.measured.sample_uw.copy(), float(truth.devices.speed.min(initial=1.0)),
                 bool(loop.limited > 0), s.log.state.copy(), planned, (jobs_w, other_w, idle_w),
             )
         )  # fmt: skip

@@ -207,8 +207,8 @@ def test_the_simulator_and_a_real_slurm_agree(policy: str, site: Site) -> None:
 
 FEATURES = [*POLICIES, "moving cap"]
 NOT_CARRIED_OUT = {
-    ("controls", "fake"): "SetFrequency and SetDomainCaps need an agent on the nodes",
-    ("controls", "real"): "SetFrequency and SetDomainCaps need an agent on the nodes",
+    ("controls", "fake"): "SetFrequency and SetDeviceLimits need an agent on the nodes",
+    ("controls", "real"): "SetFrequency and SetDeviceLimits need an agent on the nodes",
     ("all", "fake"): "as controls",
     ("all", "real"): "as controls",
 }
@@ -253,7 +253,7 @@ def check_recording(path: Path, feature: str, driver: str) -> None:
     found = [json.loads(recorded) for _, recorded, _ in decisions]
     assert sum(len(one["starts"]) for one in found) > 0
     lacking = {action[0] for one in found for action, reason in one["refusals"] if reason == NO_AGENT}
-    assert lacking <= {"SetFrequency", "SetDomainCaps"}
+    assert lacking <= {"SetFrequency", "SetDeviceLimits"}
     assert not lacking or (feature, driver) in NOT_CARRIED_OUT
 
 

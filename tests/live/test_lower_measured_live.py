@@ -59,7 +59,7 @@ def test_limits_of_agents_come_first_and_are_raised_again(tmp_path: Path) -> Non
     assert live.sums[-1] == pytest.approx(3 * MOST_W + 100.0 - 3 * 20.0), "the site allows 340 W a node"
     rows = list(replay(tmp_path / "views.jsonl", row("limits", "park")))
     assert all(recorded == now for _, recorded, now in rows)
-    assert any("SetDomainCaps" in recorded for _, recorded, _ in rows)
+    assert any("SetDeviceLimits" in recorded for _, recorded, _ in rows)
 
 
 def test_an_agent_that_does_not_answer_leaves_the_next_step(tmp_path: Path) -> None:

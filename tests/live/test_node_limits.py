@@ -25,9 +25,9 @@ from wattqueue.live.planner import Rules
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import Action, SetDomainCaps, SetFrequency
+from wattqueue.parts.actions import Action, SetDeviceLimits, SetFrequency
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
-from wattqueue.policy.domain_limits import BELOW_RANGE, OUT_OF_REACH
+from wattqueue.policy.device_limits import BELOW_RANGE, OUT_OF_REACH
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
@@ -196,9 +196,9 @@ def test_a_silent_agent_counts_at_the_maximum_before_its_limit_expires() -> None
     assert cluster.limits.problems() == [
         "limit of n3: counts as the maximum, since its agent is silent (no state of the last 5 s)"
     ]
-    _, _, reason = seen.with_caps(SetDomainCaps([0, 2], [200.0, 200.0]))
+    _, _, reason = seen.with_caps(SetDeviceLimits([0, 2], [200.0, 200.0]))
     assert reason == OUT_OF_REACH
-    lifted, new, reason = seen.with_caps(SetDomainCaps([0, 2], [math.inf, math.inf]))
+    lifted, new, reason = seen.with_caps(SetDeviceLimits([0, 2], [math.inf, math.inf]))
     assert (reason, new) == ("", {0: 340.0})
     assert lifted.cap_w.tolist() == [340.0, 260.0, MOST_W, 260.0]
 
@@ -245,11 +245,11 @@ def test_limits_out_of_range_are_refused_as_a_whole() -> None:
         ([200.0, math.nan], "no such option"),
         ([200.0, -1.0], "no such option"),
     ):
-        same, new, found = seen.with_caps(SetDomainCaps([0, 1], caps))
+        same, new, found = seen.with_caps(SetDeviceLimits([0, 1], caps))
         assert (same, new, found) == (seen, {}, reason)
-    assert seen.with_caps(SetDomainCaps([4], [200.0]))[2] == "no such option"
+    assert seen.with_caps(SetDeviceLimits([4], [200.0]))[2] == "no such option"
     with pytest.raises(TypeError):
-        seen.with_caps(SetDomainCaps([0, 1], [200.0]))
+        seen.with_caps(SetDeviceLimits([0, 1], [200.0]))
 
 
 @given(st.integers(0, 2**31))
@@ -276,7 +276,7 @@ def test_limits_in_force_never_sum_to_more_than_what_was_decided(seed: int) -> N
         if room_w >= 0 and free and (second % 4 == 0 or seen.cap_w.sum() > budget_w):
             parts = [draw.random() for _ in free]
             asked = {k: float(seen.low_w[k]) + room_w * part / sum(parts) for k, part in zip(free, parts, strict=True)}
-            _, asked, reason = seen.with_caps(SetDomainCaps(list(asked), list(asked.values())))
+            _, asked, reason = seen.with_caps(SetDeviceLimits(list(asked), list(asked.values())))
             assert reason == ""
         cluster.limits.decide(asked, {})
         cluster.limits.send(now_s)
@@ -400,7 +400,7 @@ def test_a_recorded_round_with_limits_is_decided_again(tmp_path: Path) -> None:
     rows = list(replay(tmp_path / "views.jsonl", policy_of()))
     assert len(rows) == 20
     assert all(recorded == now for _, recorded, now in rows)
-    assert any("SetDomainCaps" in recorded for _, recorded, _ in rows)
+    assert any("SetDeviceLimits" in recorded for _, recorded, _ in rows)
 
 
 def test_a_control_that_needs_agents_is_refused_where_none_are_configured() -> None:
@@ -418,7 +418,7 @@ def test_without_agents_limits_are_refused_and_reported(tmp_path: Path) -> None:
     report = controller.round()
     assert report is not None
     assert Counter(r.reason for r in report.plan.refusals) == {"no agent on the nodes carries it out": 1}
-    assert any("SetDomainCaps refused" in text for text in report.problems)
+    assert any("SetDeviceLimits refused" in text for text in report.problems)
 
 
 class Turn:

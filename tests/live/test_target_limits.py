@@ -13,7 +13,7 @@ from tests.live.test_live_targets import Stated
 from tests.live.test_node_limits import HIGH_W, LOW_W, NODES, OTHER_W, Live
 from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.model.load_target import LoadTarget, LoadTargets
-from wattqueue.parts.actions import Action, SetDomainCaps
+from wattqueue.parts.actions import Action, SetDeviceLimits
 from wattqueue.policy import session
 from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.policy import load_policy
@@ -34,7 +34,7 @@ class LimitEach:
     def act(self, view: View) -> Sequence[Action]:
         if view.target_w == float("inf"):
             return []
-        return [SetDomainCaps((unit,), (LEAST_LIMIT_W,)) for unit in self.units]
+        return [SetDeviceLimits((unit,), (LEAST_LIMIT_W,)) for unit in self.units]
 
 
 class Place:

@@ -21,7 +21,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap
 from wattqueue.parts import Asked, Prediction
-from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, Suspend
+from wattqueue.parts.actions import Action, Requeue, Resume, SetDeviceLimits, Suspend
 from wattqueue.parts.controls.lower_measured import LowerMeasured
 from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.consented import NOT_OPTED_IN
@@ -108,15 +108,15 @@ def test_limits_bring_power_below_the_cap_and_are_lifted_when_there_is_room() ->
     done = run(jobs_of(*FOUR[:3], (0.0, 1, 20.0)), control)
     assert above_s(done) <= 5.0, "power is seen at the first call behind the start"
     assert done.schedule.ran.all()
-    limits = control.of(SetDomainCaps)
+    limits = control.of(SetDeviceLimits)
     assert min(limits[0].caps_w) < 100.0
     raised = [max(action.caps_w) for action in limits[1:]]
     assert raised[-1] > raised[0], "the fourth job ended, and its watts went to the others"
     assert done.schedule.end_s.max() < 100.0 / 0.4
     last = np.full(NODES, np.inf)
     short = run(jobs_of((0.0, 3, 50.0), (0.0, 1, 400.0)), control := Noted(period_s=5.0))
-    for action in control.of(SetDomainCaps):
-        last[action.domains] = action.caps_w
+    for action in control.of(SetDeviceLimits):
+        last[action.devices] = action.caps_w
     assert short.schedule.end_s[1] < 500.0
     assert np.isinf(last).all(), "one job alone fits: nothing is limited any more"
 

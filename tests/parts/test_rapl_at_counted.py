@@ -73,7 +73,7 @@ def test_limits_are_set_at_a_start_and_lifted_at_the_end() -> None:
     table = jobs([0.0, 20.0], [2, 1])
     simulation = Simulation(table, SOCKETS, policy([100.0, 64.0], control), Cap.none(), None, NodeEvents.none())
     simulation.go()
-    assert np.isinf(simulation.truth.domains.cap_uw).all()
+    assert np.isinf(simulation.truth.devices.cap_uw).all()
     shown = [(t, [None if np.isnan(w) else w for w in watts]) for t, watts in control.counted]
     assert shown == [
         (0.0, [None, None]),  # woken before the first submission: the state of the units is new

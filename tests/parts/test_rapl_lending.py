@@ -57,7 +57,7 @@ class Watched(RaplLending):
         """Sockets that run a job draw what the job wants, or their caps."""
         power = np.full(SOCKETS, IDLE_W)
         for row in view.running:
-            power[view.machine.domain_of_unit[view.job_units(int(row))]] = self.drawn_w[row]
+            power[view.machine.device_of_unit[view.job_units(int(row))]] = self.drawn_w[row]
         drawn: Floats = np.minimum(power, self.limits_w)
         return drawn
 

@@ -1,4 +1,4 @@
-"""A control whose steps a kernel takes, in its Python form; and what sensors show of power domains, unit by unit."""
+"""A control whose steps a kernel takes, in its Python form; and what sensors show of devices, unit by unit."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class InPython:
         return self.control.act(view)
 
 
-def domain_watts(sample_uw: Sequence[int], of_unit: Sequence[int], domain_of_unit: Sequence[int]) -> list[float]:
-    """Watts of each power domain: even shares of its units in their sensors' samples, NaN below 0 (no sample)."""
-    found = [0.0] * (max(domain_of_unit) + 1)
-    for sensor, domain in zip(of_unit, domain_of_unit, strict=True):
+def device_watts(sample_uw: Sequence[int], of_unit: Sequence[int], device_of_unit: Sequence[int]) -> list[float]:
+    """Watts of each device: even shares of its units in their sensors' samples, NaN below 0 (no sample)."""
+    found = [0.0] * (max(device_of_unit) + 1)
+    for sensor, device in zip(of_unit, device_of_unit, strict=True):
         uw = sample_uw[sensor]
-        found[domain] += uw / 1e6 / list(of_unit).count(sensor) if uw >= 0 else math.nan
+        found[device] += uw / 1e6 / list(of_unit).count(sensor) if uw >= 0 else math.nan
     return found

@@ -36,7 +36,7 @@ class Meter:
     def begin(self, world: Simulator) -> None:
         """An idle machine, whose samples say so."""
         self.world = world
-        sizes = {"node": world.nodes, "socket": world.domains, "unit": [[u] for u in range(len(world.unit_partition))]}
+        sizes = {"node": world.nodes, "socket": world.devices, "unit": [[u] for u in range(len(world.unit_partition))]}
         self.sensors = sizes[self.sensor.covers]
         self.of_unit = {unit: s for s, units in enumerate(self.sensors) for unit in units}
         self.history.append((-INF, world.drawn_uw()))

@@ -26,7 +26,7 @@ from wattqueue.parts.actions import (
     DrainNode,
     Requeue,
     Resume,
-    SetDomainCaps,
+    SetDeviceLimits,
     SetFrequency,
     StartJob,
     StopNode,
@@ -165,14 +165,14 @@ class Simulator:
         self.base_of: dict[tuple[int, int], int] = {}
         parts = self.machine.partitions
         self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
-        self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
-        self.domain_cap = [INF] * len(self.domains)
+        self.devices = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
+        self.device_limit = [INF] * len(self.devices)
         self.settled: Any = None  # limits, running jobs and phases for which ``speeds`` holds
         self.speeds: dict[Any, tuple[list[int], float]] = {}
         self.held = False
         """Whether a control lets nothing start beside running jobs."""
         self.before_target: dict[int, float] = {}
-        """Limits of domains that were lowered for a load target: those that held before."""
+        """Limits of devices that were lowered for a load target: those that held before."""
         if self.meter is not None:
             self.meter.begin(self)
         self.timers: list[tuple[float, int]] = []
@@ -585,7 +585,7 @@ class Simulator:
             return True
         if not self.serves_target():
             return False
-        if isinstance(action, SetDomainCaps):
+        if isinstance(action, SetDeviceLimits):
             return self.limits_refused(action)
         if r is None:
             return False
@@ -596,39 +596,39 @@ class Simulator:
             return True
         return isinstance(action, (Suspend, Requeue)) and not self.may_park(r)
 
-    def limits_refused(self, action: SetDomainCaps) -> bool:
+    def limits_refused(self, action: SetDeviceLimits) -> bool:
         """Whether limits slow a job that does not agree; before a target, only if they lower the sum of watts."""
         running, before, after = self.under_limits(action)
         slower = [(r, b[1]) for r, a, b in zip(running, before, after, strict=True) if b[1] > a[1] * (1 + 1e-9)]
         return any(not self.agrees(r, factor) for r, factor in slower) and not self.moves_watts(action)
 
-    def moves_watts(self, action: SetDomainCaps) -> bool:
+    def moves_watts(self, action: SetDeviceLimits) -> bool:
         """Whether no target limits yet, and limits do not lower the sum of watts."""
         _, before, after = self.under_limits(action)
         in_force = any(begin <= self.now < end for _, begin, end in self.targets)
         less = sum(uw for uw, _ in after) < sum(uw for uw, _ in before) - 1000
         return not in_force and self.limit_uw() >= self.alone_uw() and not less
 
-    def under_limits(self, action: SetDomainCaps) -> tuple[list[Running], list[Any], list[Any]]:
+    def under_limits(self, action: SetDeviceLimits) -> tuple[list[Running], list[Any], list[Any]]:
         """Running jobs, and their expected watts and time factors before and after limits."""
         running = [r for r in self.running if r.begun and not r.parked]
-        before, caps = [self.throttle(self.prediction, r) for r in running], list(self.domain_cap)
-        for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
-            self.domain_cap[domain] = cap_w * 1e6
-        after, self.domain_cap = [self.throttle(self.prediction, r) for r in running], caps
+        before, caps = [self.throttle(self.prediction, r) for r in running], list(self.device_limit)
+        for device, cap_w in zip(action.devices, action.caps_w, strict=True):
+            self.device_limit[device] = cap_w * 1e6
+        after, self.device_limit = [self.throttle(self.prediction, r) for r in running], caps
         return running, before, after
 
     def remember_limits(self, before: list[float], *, for_target: bool) -> None:
         """Remember what held before a limit was lowered for a target, until that holds again or the cap asks for it."""
-        for domain, (old, new) in enumerate(zip(before, self.domain_cap, strict=True)):
+        for device, (old, new) in enumerate(zip(before, self.device_limit, strict=True)):
             if new < old and for_target:
-                self.before_target.setdefault(domain, old)
-            elif new < old or (new > old and new >= self.before_target.get(domain, INF)):
-                self.before_target.pop(domain, None)
+                self.before_target.setdefault(device, old)
+            elif new < old or (new > old and new >= self.before_target.get(device, INF)):
+                self.before_target.pop(device, None)
 
     def lift_limits(self) -> None:
         """After starts: limits of a target that slow a job beyond its consent go back, if the cap alone has room."""
-        caps = SetDomainCaps(list(self.before_target), [uw / 1e6 for uw in self.before_target.values()])
+        caps = SetDeviceLimits(list(self.before_target), [uw / 1e6 for uw in self.before_target.values()])
         running, now, without = self.under_limits(caps)
         held = [
             r
@@ -636,17 +636,17 @@ class Simulator:
             if a[1] > b[1] * (1 + 1e-9) and not self.agrees(r, a[1])
         ]
         on = {unit for r in held for unit in r.units}
-        lifted = {d: uw for d, uw in self.before_target.items() if on & set(self.domains[d])}
+        lifted = {d: uw for d, uw in self.before_target.items() if on & set(self.devices[d])}
         if not lifted:
             return
-        before, limit = list(self.domain_cap), (self.cap_uw, self.rise)
-        for domain, uw in lifted.items():
-            self.domain_cap[domain] = uw
+        before, limit = list(self.device_limit), (self.cap_uw, self.rise)
+        for device, uw in lifted.items():
+            self.device_limit[device] = uw
         self.cap_uw, self.rise = max(self.cap_uw, self.alone_uw()), None
         fits = self.change_fits()
         self.cap_uw, self.rise = limit
         if not fits:
-            self.domain_cap = before
+            self.device_limit = before
             return
         self.apply_speeds()
         self.remember_limits(before, for_target=False)
@@ -1018,8 +1018,8 @@ class Simulator:
 
     # -- watts and speed ----------------------------------------------------------------------------
 
-    def domain_speed(self, table: Prediction, units: list[int], limit: float) -> float:
-        """The speed at which the units of a domain, idle ones included, draw ``limit`` microwatts together."""
+    def device_speed(self, table: Prediction, units: list[int], limit: float) -> float:
+        """The speed at which the units of a device, idle ones included, draw ``limit`` microwatts together."""
         part = self.machine.partitions[self.unit_partition[units[0]]]
         idle, floor, dynamic = micro(part.idle_w), 0, 0
         owner = {u: r for r in self.running if r.begun and not r.parked for u in r.units}
@@ -1042,7 +1042,7 @@ class Simulator:
         Kept while no limit, running job or phase changes: most instants change none of them.
         """
         jobs = tuple((x.job, x.option, x.begun, x.parked, *x.units) for x in self.running)
-        state = (tuple(self.domain_cap), tuple(self.place.items()), jobs)
+        state = (tuple(self.device_limit), tuple(self.place.items()), jobs)
         if state != self.settled:
             self.settled, self.speeds = state, {}
         key = (table is self.actual, r.job, r.option, *r.units)
@@ -1051,14 +1051,14 @@ class Simulator:
         return self.speeds[key]
 
     def throttled_now(self, table: Prediction, r: Running) -> tuple[list[int], float]:
-        """The same anew: the slowest domain slows all units of a job."""
+        """The same anew: the slowest device slows all units of a job."""
         part = self.machine.partitions[int(self.machine.option_partition[r.option])]
         idle, factor = micro(part.idle_w), self.factor(table, r.job, r.option)
         watts = self.watts_of(table, r)
         speed = 1.0
-        for domain, limit in enumerate(self.domain_cap):
-            if limit < INF and not set(r.units).isdisjoint(self.domains[domain]):
-                speed = min(speed, self.domain_speed(table, self.domains[domain], limit))
+        for device, limit in enumerate(self.device_limit):
+            if limit < INF and not set(r.units).isdisjoint(self.devices[device]):
+                speed = min(speed, self.device_speed(table, self.devices[device], limit))
         if speed >= 1.0:
             return watts, factor
         slowed = [round(idle + (w - idle) * speed**part.dvfs_alpha) if w > idle else w for w in watts]
@@ -1068,8 +1068,8 @@ class Simulator:
         return slowed, factor * slower
 
     def lowest_limit(self, r: Running) -> float:
-        """The lowest limit in force on a power domain of a job's units."""
-        shared = [cap for units, cap in zip(self.domains, self.domain_cap, strict=True) if set(units) & set(r.units)]
+        """The lowest limit in force on a device of a job's units."""
+        shared = [cap for units, cap in zip(self.devices, self.device_limit, strict=True) if set(units) & set(r.units)]
         return min(shared, default=INF)
 
     def drawn_uw(self) -> list[int]:
@@ -1133,7 +1133,7 @@ class Simulator:
         return bool(started)
 
     def limited_net(self, r: Running) -> int:
-        """What the ledger counts for a running job under the limits on its domains, or by what is measured."""
+        """What the ledger counts for a running job under the limits on its devices, or by what is measured."""
         if r.parked:
             return self.ledger(
                 self.unit_partition[r.units[0]], len(r.units) * self.idle_uw(self.unit_partition[r.units[0]]), r.job
@@ -1179,14 +1179,14 @@ class Simulator:
             self.apply_speeds()
         elif isinstance(action, StartJob):
             self.start_checked(action)
-        elif isinstance(action, SetDomainCaps):
-            limits = list(self.domain_cap)
+        elif isinstance(action, SetDeviceLimits):
+            limits = list(self.device_limit)
             no_cap = self.alone_uw() >= codes.NO_CAP
             for_target = self.serves_target() and (no_cap or not self.moves_watts(action))
-            for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
-                self.domain_cap[domain] = cap_w * 1e6
+            for device, cap_w in zip(action.devices, action.caps_w, strict=True):
+                self.device_limit[device] = cap_w * 1e6
             if not self.change_fits():
-                self.domain_cap = limits
+                self.device_limit = limits
                 return
             self.apply_speeds()
             self.remember_limits(limits, for_target=for_target)
@@ -1252,7 +1252,7 @@ class Simulator:
             self.meter.since.update(dict.fromkeys(r.units, *time))
 
     def suspend(self, r: Running) -> None:
-        """Its units draw idle watts, its ends are unknown; others on its domains may draw what it drew."""
+        """Its units draw idle watts, its ends are unknown; others on its devices may draw what it drew."""
         self.bill(r)
         r.left, r.expected_left = (r.end - self.now) / r.factor, (r.expected - self.now) / r.predicted_factor
         r.end = r.expected = INF

@@ -25,7 +25,7 @@ from wattqueue.parts.actions import (
     DrainNode,
     Requeue,
     Resume,
-    SetDomainCaps,
+    SetDeviceLimits,
     SetFrequency,
     StopNode,
     Suspend,
@@ -344,9 +344,9 @@ def random_script(seed: int, world: World, *, parking: bool = False) -> Any:
         if kind <= 1:
             return SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options)))
         if kind == 2:
-            domains = rng.choice(world.machine.domains, size=int(rng.integers(1, world.machine.domains + 1)))
-            size = np.diff(world.machine.domain_start)[domains]
-            return SetDomainCaps(domains, size * rng.choice([np.inf, 20.0, 90.0, 200.0], len(domains)))
+            devices = rng.choice(world.machine.devices, size=int(rng.integers(1, world.machine.devices + 1)))
+            size = np.diff(world.machine.device_start)[devices]
+            return SetDeviceLimits(devices, size * rng.choice([np.inf, 20.0, 90.0, 200.0], len(devices)))
         if kind == 3:
             return StopNode(int(rng.integers(units)))
         if kind == 4:

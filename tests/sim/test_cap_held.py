@@ -23,7 +23,7 @@ from wattqueue.parts.actions import (
     Action,
     Requeue,
     Resume,
-    SetDomainCaps,
+    SetDeviceLimits,
     SetFrequency,
     StartJob,
     StopNode,
@@ -151,13 +151,13 @@ def test_a_limit_is_raised_only_where_the_ledger_has_room(limit_w: float) -> Non
     machine = plain_machine(3, 50.0, 300.0)
     rows = [(0.0, 2, 100.0, 300.0), (0.0, 1, 400.0, 120.0)]
     control = At(
-        {0.0: [], 10.0: [SetDomainCaps((0, 1), (110.0, 110.0))], 30.0: [SetDomainCaps((0, 1), (limit_w, limit_w))]}
+        {0.0: [], 10.0: [SetDeviceLimits((0, 1), (110.0, 110.0))], 30.0: [SetDeviceLimits((0, 1), (limit_w, limit_w))]}
     )
     run = replay([(0.0, 2, 100.0, 300.0), (20.0, 1, 400.0, 290.0)], machine, 650.0, control)
     assert control.refused == [(31.0, NO_POWER)]
     assert over_s(run) == 0.0
     assert run.schedule.start_s.tolist() == [0.0, 20.0]
-    easy = At({10.0: [SetDomainCaps((0, 1), (110.0, 110.0))], 30.0: [SetDomainCaps((0, 1), (limit_w, limit_w))]})
+    easy = At({10.0: [SetDeviceLimits((0, 1), (110.0, 110.0))], 30.0: [SetDeviceLimits((0, 1), (limit_w, limit_w))]})
     assert over_s(replay(rows, machine, 800.0, easy)) == 0.0
     assert easy.refused == []
 
@@ -168,7 +168,7 @@ def test_a_limited_job_is_sped_up_by_what_it_gains() -> None:
     machine = Machine("clocked", (part,))
     moves: dict[float, Sequence[Action]] = {
         1.0: [SetFrequency("1", 1)],
-        2.0: [SetDomainCaps((0,), (60.0,))],
+        2.0: [SetDeviceLimits((0,), (60.0,))],
         4.0: [SetFrequency("1", 0)],
     }
     control = At(moves)
@@ -181,7 +181,7 @@ def test_a_limited_job_is_sped_up_by_what_it_gains() -> None:
 def test_a_limit_reaches_a_job_that_a_control_has_just_started() -> None:
     """The job has no true end yet when its unit is limited at the same instant."""
     machine = plain_machine(1, 0.0, 100.0)
-    control = At({0.0: [StartJob("1", 0, (), 0), SetDomainCaps((0,), (25.0,))]})
+    control = At({0.0: [StartJob("1", 0, (), 0), SetDeviceLimits((0,), (25.0,))]})
     run = replay([(0.0, 1, 10.0, 100.0)], machine, 1e3, control)
     assert run.power.jobs_w.tolist()[0] == 25.0
     assert run.schedule.end_s.tolist() == [20.0]  # a quarter of the watts at half the speed
@@ -191,7 +191,7 @@ def test_a_limit_reaches_a_job_that_a_control_has_just_started() -> None:
 @pytest.mark.parametrize("limited", [20.0, 5.0])
 def test_a_job_that_is_resumed_runs_at_the_speed_of_the_limits_by_then(limited: float) -> None:
     """Half speed from its resumption on; before its suspension, too, where the limit is as old as that."""
-    control = At({limited: [SetDomainCaps((0,), (25.0,))], 10.0: [Suspend("1")], 30.0: [Resume("1")]})
+    control = At({limited: [SetDeviceLimits((0,), (25.0,))], 10.0: [Suspend("1")], 30.0: [Resume("1")]})
     run = replay([(0.0, 1, 40.0, 100.0)], plain_machine(1, 0.0, 100.0), 1e3, control)
     assert control.refused == []
     assert run.schedule.end_s.tolist() == [90.0 if limited == 20.0 else 95.0]
@@ -199,7 +199,7 @@ def test_a_job_that_is_resumed_runs_at_the_speed_of_the_limits_by_then(limited: 
 
 def test_a_limit_that_is_lifted_while_a_job_is_suspended_slows_it_no_more() -> None:
     control = At({
-        5.0: [SetDomainCaps((0,), (25.0,))], 10.0: [Suspend("1")], 20.0: [SetDomainCaps((0,), (np.inf,))],
+        5.0: [SetDeviceLimits((0,), (25.0,))], 10.0: [Suspend("1")], 20.0: [SetDeviceLimits((0,), (np.inf,))],
         30.0: [Resume("1")],
     })  # fmt: skip
     run = replay([(0.0, 1, 40.0, 100.0)], plain_machine(1, 0.0, 100.0), 1e3, control)
@@ -209,7 +209,7 @@ def test_a_limit_that_is_lifted_while_a_job_is_suspended_slows_it_no_more() -> N
 def test_a_limit_never_raises_watts() -> None:
     """A job below idle has no dynamic watts that a limit could reduce: it draws 40 W and ends in time."""
     machine = replace(plain_machine(1, 100.0, 300.0), cap_scope="jobs")
-    run = replay([(0.0, 1, 50.0, 40.0)], machine, 120.0, At({1.0: [SetDomainCaps((0,), (20.0,))]}))
+    run = replay([(0.0, 1, 50.0, 40.0)], machine, 120.0, At({1.0: [SetDeviceLimits((0,), (20.0,))]}))
     assert run.power.jobs_w.max() == 40.0
     assert run.schedule.end_s.tolist() == [50.0]
 
@@ -252,8 +252,8 @@ def six_actions(seed: int, world: World) -> Any:
     def one(rng: np.random.Generator) -> Action:
         kind = int(rng.integers(7))
         if kind == 0:
-            domains = rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False)
-            return SetDomainCaps(domains, np.full(len(domains), rng.choice([np.inf, 20.0, 90.0, 130.0, 200.0])))
+            devices = rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False)
+            return SetDeviceLimits(devices, np.full(len(devices), rng.choice([np.inf, 20.0, 90.0, 130.0, 200.0])))
         others: list[Action] = [
             StartJob(str(int(rng.integers(n)) + 1), int(rng.integers(partitions)), (), int(rng.integers(options))),
             SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options))),

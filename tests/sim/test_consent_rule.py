@@ -15,7 +15,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
+from wattqueue.parts.actions import Action, Requeue, SetDeviceLimits, SetFrequency, StartJob, Suspend
 from wattqueue.parts.contracts import Start
 from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.consented import KEEPS_NOTHING
@@ -134,7 +134,7 @@ def test_a_start_by_a_pass_in_python_is_refused_with_the_reason() -> None:
 
 ACTIONS = [
     ("slow", SetFrequency("1", 2)),
-    ("limit", SetDomainCaps((0,), (60.0,))),
+    ("limit", SetDeviceLimits((0,), (60.0,))),
     ("suspend", Suspend("1")),
     ("requeue", Requeue("1")),
 ]
@@ -221,13 +221,13 @@ def test_a_frequency_part_slows_nobody_for_targets_without_consent() -> None:
 TARGET = LoadTarget(50.0, 400.0, 400.0)
 
 
-def limited(watts: float, at_s: float = 50.0, domain: int = 0) -> Any:
-    return load_policy("easy", controls=[At({at_s: [SetDomainCaps((domain,), (watts,))]})])
+def limited(watts: float, at_s: float = 50.0, device: int = 0) -> Any:
+    return load_policy("easy", controls=[At({at_s: [SetDeviceLimits((device,), (watts,))]})])
 
 
 @pytest.mark.parametrize("allowed", [0.0, 1.0])
 def test_a_limit_for_a_target_is_lifted_for_a_job_without_consent_that_starts_there(allowed: float) -> None:
-    """At 60 W a domain runs at half speed. The second job starts on it at 150 s, when the first has ended."""
+    """At 60 W a device runs at half speed. The second job starts on it at 150 s, when the first has ended."""
     jobs = jobs_of((0, 1, 50.0 + 50.0), (0, 3, 500.0), (60, 1, 100.0), allowed=[1, 1, allowed])
     done = run(jobs, limited(60.0), TARGET)
     assert done.schedule.start_s[2] == done.schedule.end_s[0] == 150.0
@@ -235,7 +235,7 @@ def test_a_limit_for_a_target_is_lifted_for_a_job_without_consent_that_starts_th
     assert done.notes.get(LIFTED, 0) == (1 if allowed == 0.0 else 0)
 
 
-def test_a_limit_on_an_idle_domain_and_one_that_outlives_its_target_are_lifted_too() -> None:
+def test_a_limit_on_an_idle_device_and_one_that_outlives_its_target_are_lifted_too() -> None:
     idle = run(jobs_of((100, 1, 100.0), allowed=[0]), limited(60.0), TARGET)
     assert idle.schedule.end_s.tolist() == [200.0]
     later = run(jobs_of((0, 1, 40.0), (500, 1, 100.0), allowed=[0, 0]), limited(60.0), TARGET)
@@ -247,7 +247,7 @@ def test_limits_that_the_cap_asks_for_stay() -> None:
     early = run(jobs_of((0, 1, 10.0), (100, 1, 100.0), allowed=[0, 0]), limited(60.0, 0.0), TARGET)
     assert early.schedule.end_s[1] == 300.0
     actions: dict[float, Sequence[Action]] = {
-        at_s: [SetDomainCaps((0,), (watts,))] for at_s, watts in ((0.0, 80.0), (50.0, 60.0))
+        at_s: [SetDeviceLimits((0,), (watts,))] for at_s, watts in ((0.0, 80.0), (50.0, 60.0))
     }
     both = load_policy("easy", controls=[At(actions)])
     done = run(jobs_of((0, 1, 10.0), (100, 1, 90.0), allowed=[0, 0]), both, TARGET)
@@ -265,11 +265,11 @@ CORES = Machine(
     "cores", (Partition("one", 1, sockets_per_node=1, cores_per_socket=4, unit="core", idle_w=5.0, max_w=25.0,
                         frequencies_hz=(2e9,), dvfs_alpha=1.0),),
 )  # fmt: skip
-"""Four cores of 20 W above idle share a socket, which is the power domain."""
+"""Four cores of 20 W above idle share a socket, which is the device."""
 
 
 @pytest.mark.parametrize(("cap_w", "ends"), [(np.inf, (125.0, 100.0)), (80.0, (125.0, 100.0)), (76.0, (250.0, 200.0))])
-def test_who_shares_the_domain_goes_faster_as_far_as_the_cap_alone_has_room(
+def test_who_shares_the_device_goes_faster_as_far_as_the_cap_alone_has_room(
     cap_w: float, ends: tuple[float, float]
 ) -> None:
     """Two cores under 40 W run at half speed from 0 s on; a third is started at 50 s by a job without consent.

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reference.control_step import InPython, domain_watts
+from tests.reference.control_step import InPython, device_watts
 from tests.sim.test_against_twin import targeted_world
 from tests.sim.workloads import World, random_world
 from wattqueue.kernels import codes
-from wattqueue.kernels.domain_power import read_domains
+from wattqueue.kernels.device_power import read_devices
 from wattqueue.model.power_sensor import Covers, PowerSensor
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
@@ -116,7 +116,7 @@ def limited_world(seed: int, *, targets: bool) -> World:
     """A world with sensors whose cap, and targets, leave room for the least caps; with profiles now and then."""
     rng = np.random.default_rng((seed, 2))
     world = targeted_world(seed) if targets else random_world(seed, failures=seed % 2 == 0)
-    least = 20.0 * world.machine.domains + 1.0
+    least = 20.0 * world.machine.devices + 1.0
     if world.targets is not None:
         world = replace(world, targets=replace(world.targets, limit=np.maximum(world.targets.limit, least)))
     world = with_sensor(replace(world, cap=Cap(world.cap.time_s, np.maximum(world.cap.cap_w, least))), rng)
@@ -154,12 +154,12 @@ def test_the_first_control_with_a_step_has_it(periods: int) -> None:
 
 
 @given(SEEDS)
-def test_readings_of_domains_are_shares_of_samples(seed: int) -> None:
+def test_readings_of_devices_are_shares_of_samples(seed: int) -> None:
     rng = np.random.default_rng(seed)
     simulation = with_sensor(random_world(seed), rng).simulation(controls=(RaplRedistribution(),))
     measured, machine = simulation.view.measured, simulation.machine
     measured.sample_uw[:] = rng.integers(-1, 3, len(measured.sample_uw)) * 50_000_001
-    found = np.empty(machine.domains)
-    read_domains(simulation.view, machine.domain_of_unit, found)
-    want = domain_watts(measured.sample_uw.tolist(), measured.of_unit.tolist(), machine.domain_of_unit.tolist())
+    found = np.empty(machine.devices)
+    read_devices(simulation.view, machine.device_of_unit, found)
+    want = device_watts(measured.sample_uw.tolist(), measured.of_unit.tolist(), machine.device_of_unit.tolist())
     np.testing.assert_allclose(found, want, rtol=1e-12)

@@ -16,7 +16,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.physics import Physics
 from wattqueue.model.profiles import PowerProfiles
-from wattqueue.parts.actions import Action, SetDomainCaps
+from wattqueue.parts.actions import Action, SetDeviceLimits
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
@@ -266,7 +266,7 @@ LIMITS = "app,partition,limit_w,watts,time_s\nSTREAM,p1,500,381,100\nSTREAM,p1,3
 
 
 class Limited:
-    """A control that limits domain 0 once, at the first arrival."""
+    """A control that limits device 0 once, at the first arrival."""
 
     events = frozenset({"arrival"})
     period_s = 0.0
@@ -275,7 +275,7 @@ class Limited:
         self.cap_w = cap_w
 
     def act(self, view: View) -> Sequence[Action]:
-        return [SetDomainCaps((0,), (self.cap_w,))]
+        return [SetDeviceLimits((0,), (self.cap_w,))]
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,13 @@ class Sockets:
 
     def __call__(self, view: View) -> Floats:
         assert self.simulation is not None
-        cap: Floats = self.simulation.truth.domains.cap_uw / codes.MICRO
+        cap: Floats = self.simulation.truth.devices.cap_uw / codes.MICRO
         self.seen.append(cap)
         if self.believed is not None:
             np.testing.assert_allclose(self.believed.limits_w, cap, rtol=1e-12)
-        power = np.full(view.machine.domains, IDLE_W)
+        power = np.full(view.machine.devices, IDLE_W)
         for job in view.running:
-            power[view.machine.domain_of_unit[view.job_units(int(job))]] = MAX_W
+            power[view.machine.device_of_unit[view.job_units(int(job))]] = MAX_W
         drawn: Floats = np.minimum(power, cap)
         return drawn
 
@@ -126,7 +126,7 @@ class Recorder:
     def act(self, view: View) -> list[Action]:
         """Note the time and the sum of the limits."""
         assert self.simulation is not None
-        self.seen.append((view.now_s, float(self.simulation.truth.domains.cap_uw.sum()) / codes.MICRO))
+        self.seen.append((view.now_s, float(self.simulation.truth.devices.cap_uw.sum()) / codes.MICRO))
         return []
 
 

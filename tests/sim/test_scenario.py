@@ -53,7 +53,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StopNode, WakeNode
+from wattqueue.parts.actions import Action, Requeue, SetDeviceLimits, SetFrequency, StopNode, WakeNode
 from wattqueue.policy.actions import NO_CONSENT, NO_FREE_UNIT, NO_OPTION, NO_POWER, REASONS, WRONG_STATE
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
@@ -78,9 +78,9 @@ NO_SUCH_OPTION = SetFrequency("1", 7)
 SCRIPT: dict[float, list[Action]] = {
     50.0: [StopNode(3), StopNode(0), WakeNode(3)],
     100.0: [SetFrequency("1", 1), NO_SUCH_OPTION],
-    150.0: [SetDomainCaps((2,), (150.0,))],
+    150.0: [SetDeviceLimits((2,), (150.0,))],
     200.0: [WakeNode(3)],
-    250.0: [SetDomainCaps((2,), (np.inf,))],
+    250.0: [SetDeviceLimits((2,), (np.inf,))],
     300.0: [Requeue("3")],
     350.0: [SetFrequency("1", 0)],
     400.0: [SetFrequency("1", 0)],

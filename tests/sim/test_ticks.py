@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.sim.test_domains import Once
+from tests.sim.test_device_limits import Once
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.profiles import PowerProfiles
-from wattqueue.parts.actions import SetDomainCaps, SetFrequency
+from wattqueue.parts.actions import SetDeviceLimits, SetFrequency
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.profiles import has_phases
@@ -51,14 +51,14 @@ def test_a_sample_holds_to_the_next_tick() -> None:
 
 def test_a_limited_job_walks_through_its_profile_more_slowly() -> None:
     """25 W are half the speed for 100 W, 0.7071 of it for 50 W: the limit binds in both halves."""
-    run = replay(1.0, Once(0.0, SetDomainCaps([0], [25.0])))
+    run = replay(1.0, Once(0.0, SetDeviceLimits([0], [25.0])))
     assert run.schedule.end_s.tolist() == [pytest.approx(20.0 + 10.0 * 2**0.5, abs=1e-6)]
     assert steps(run)[:-1] == [(0.0, 25.0)]
 
 
 def test_a_limit_that_only_the_first_half_reaches() -> None:
     """0.7746 of the speed for 100 W under a limit of 60 W; 50 W fit below it."""
-    run = replay(1.0, Once(0.0, SetDomainCaps([0], [60.0])))
+    run = replay(1.0, Once(0.0, SetDeviceLimits([0], [60.0])))
     first_s = 10.0 * (100.0 / 60.0) ** 0.5
     change_s = np.ceil(first_s)  # the sample changes at the next tick
     left_s = 20.0 - change_s * (60.0 / 100.0) ** 0.5

@@ -7,7 +7,7 @@ reports only what the outputs prove, and so may miss a violation, but never repo
 * power below what running jobs draw that may not be slowed, while a target limits: one of them was slowed, limited or
   suspended;
 * a suspension of a job without consent, where a target alone limits the run;
-* a longer run of a job without consent under limits of power domains, where a target alone limits the run and limits
+* a longer run of a job without consent under device limits, where a target alone limits the run and limits
   only follow what limits it (controls with ``holds_budget``), at its start or later;
 * kept work of a job without checkpoints, or other work than whole checkpoints.
 
@@ -71,7 +71,7 @@ class RunOutputs:
     checkpointed_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Work that requeues kept; empty for none, or not known."""
     limits_follow: bool = False
-    """Whether all that controls do is to hold the limit in force by limits of power domains: where there is no limit,
+    """Whether all that controls do is to hold the limit in force by device limits: where there is no limit,
     they slow nobody."""
 
 

@@ -4,8 +4,8 @@
 entry checks its arguments, since parts in plain Python may return anything, and returns 0 or a code; what is refused
 changes nothing. Actions that raise watts are checked against the ledger (rule 14 of docs/semantics.md).
 
-SetFrequency and SetDomainCaps change what is needed for the new speeds first, and have ``kernels/domains.py`` list the
-jobs that they reach; without room in the ledger they change it back.
+SetFrequency and SetDeviceLimits change what is needed for the new speeds first, and have ``kernels/devices.py`` list
+the jobs that they reach; without room in the ledger they change it back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, entry, inlined
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.consent import first_option, last_option, looks_at_target
-from wattqueue.kernels.domains import clear_list, list_changed, list_job
+from wattqueue.kernels.devices import clear_list, list_changed, list_job
 from wattqueue.kernels.entries import (
     entry_partition,
     holds_starts,
@@ -186,7 +186,7 @@ def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: in
     """Run ``job`` at another option of its partition; return 0, or why not.
 
     The ledger's figures under the limits in force are compared with what it counts now: a job that is limited to the
-    same watts at both frequencies needs no room. Where it shares limited domains, the jobs beside it count, too. A job
+    same watts at both frequencies needs no room. Where it shares limited devices, the jobs beside it count, too. A job
     that was started at this very instant is refused: its true end is set when the instant is over.
     """
     if not is_running(log, job) or view.held.parked[job] != 0:

@@ -3,8 +3,8 @@
 A control in Python costs hundreds of microseconds a call, mostly for the view that it reads; over days with a step
 every 4 s that is most of a run. ``take_step`` does what ``parts/controls/rapl_redistribution.py`` and
 ``rapl_lending.py`` do, with the same arithmetic (``kernels/redistribution.py``) and through the same change of limits
-(``speed.set_domain_caps``), so that outcomes are equal (tests/sim/test_control_step.py). Only jobs whose limit binds
-before or after continue at another speed (``domains.list_changed``).
+(``speed.set_device_limits``), so that outcomes are equal (tests/sim/test_control_step.py). Only jobs whose limit binds
+before or after continue at another speed (``devices.list_changed``).
 
 A refused raise is counted; other parts do not see it in their views. While a load target is known, the session asks for
 consent: then the step is chosen here, and put in force there (``sim/control_step.py``).
@@ -19,7 +19,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import Scalars, as_int64, entry, inlined, kernel, referenced
 from wattqueue.kernels.consent import last_option
-from wattqueue.kernels.domain_power import read_domains
+from wattqueue.kernels.device_power import read_devices
 from wattqueue.kernels.entries import equal_net, units_differ
 from wattqueue.kernels.history_prediction import HistoryState
 from wattqueue.kernels.redistribution import (
@@ -37,7 +37,7 @@ from wattqueue.kernels.redistribution import (
     step_caps,
 )
 from wattqueue.kernels.site_meter import SiteMeter
-from wattqueue.kernels.speed import set_domain_caps
+from wattqueue.kernels.speed import set_device_limits
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 INF = float("inf")
@@ -73,13 +73,13 @@ class ControlStep(NamedTuple):
     """(RATES,) float64, slots of ``kernels/redistribution.py``."""
     now: StepState
     sockets: Sockets
-    """Power domains; ``cap_w`` are the limits in force."""
+    """Devices; ``cap_w`` are the limits in force."""
     even_w: Array
     """(1,) float64 even share of the budget."""
     before_w: Array
     """(D,) float64 limits before the step, inf for none."""
-    domain: Array
-    """(D,) int32 working space: domains whose limit changes."""
+    device: Array
+    """(D,) int32 working space: devices whose limit changes."""
     cap_uw: Array
     """(D,) float64 working space: their new limits."""
     before_uw: Array
@@ -89,9 +89,9 @@ class ControlStep(NamedTuple):
     ran_job: Array
     """(U + 1,) int32 these jobs."""
     least_w: Array
-    """(D,) float64 watts of each domain where no job runs: idle, at least the least cap."""
+    """(D,) float64 watts of each device where no job runs: idle, at least the least cap."""
     held: Array
-    """(D,) int8 working space: 1 for domains that are busy beyond a promised time."""
+    """(D,) int8 working space: 1 for devices that are busy beyond a promised time."""
 
 
 @referenced
@@ -112,9 +112,9 @@ def new_step(
     """Return a control that has done nothing.
 
     ``limits_w`` are the least and the highest cap of the hardware; ``wakes`` its first call, its period and the bits of
-    its events; ``idle_w`` (D,) idle watts of each domain, as far as the cap covers them; ``sizes`` n jobs and U units.
+    its events; ``idle_w`` (D,) idle watts of each device, as far as the cap covers them; ``sizes`` n jobs and U units.
     """
-    domains, (jobs, units) = len(idle_w), sizes
+    devices, (jobs, units) = len(idle_w), sizes
     limits = np.full(1, limits_w[0]), np.full(1, limits_w[1])
     now = StepState()
     now.at_s, now.period_s, now.events = wakes
@@ -122,16 +122,16 @@ def new_step(
     return ControlStep(
         np.ascontiguousarray(rates, np.float64),
         now,
-        new_sockets(np.empty(domains), np.full(domains, INF), *limits),
+        new_sockets(np.empty(devices), np.full(devices, INF), *limits),
         np.empty(1),
-        np.empty(domains),
-        np.empty(domains, np.int32),
-        np.empty(domains),
-        np.empty(domains),
+        np.empty(devices),
+        np.empty(devices, np.int32),
+        np.empty(devices),
+        np.empty(devices),
         np.zeros(jobs, np.int8),
         np.empty(units + 1, np.int32),
         np.maximum(idle_w, limits_w[0]),
-        np.zeros(domains, np.int8),
+        np.zeros(devices, np.int8),
     )
 
 
@@ -199,18 +199,18 @@ def begin_step(view: KernelView, truth: Truth, step: ControlStep) -> None:
     if step.now.at_s <= view.now.time_s:
         step.now.at_s = view.now.time_s + step.now.period_s
     note_begins(view, truth, step)
-    for domain in range(len(sockets.cap_w)):
-        step.before_w[domain] = sockets.cap_w[domain]
+    for device in range(len(sockets.cap_w)):
+        step.before_w[device] = sockets.cap_w[device]
     choose_caps(view, truth, step)
 
 
 @entry
 def end_step(step: ControlStep, acted: int) -> None:
-    """Note whether a step changed a limit, and whether all domains have one."""
+    """Note whether a step changed a limit, and whether all devices have one."""
     step.now.acted = acted
     step.now.limiting = as_int64(1)
-    for domain in range(len(step.sockets.cap_w)):
-        if step.sockets.cap_w[domain] == INF:
+    for device in range(len(step.sockets.cap_w)):
+        if step.sockets.cap_w[device] == INF:
             step.now.limiting = 0
 
 
@@ -230,7 +230,7 @@ def choose_caps(view: KernelView, truth: Truth, step: ControlStep) -> None:
     elif step.now.limiting == 0:
         set_all(sockets.cap_w, step.even_w[0])
     else:
-        read_domains(view, truth.domains.of_unit, sockets.power_w)
+        read_devices(view, truth.devices.of_unit, sockets.power_w)
         step_caps(sockets, step.rates, step.even_w, budget)
         if step.rates[LENDS] != 0.0:
             keep_promises(view, truth, step)
@@ -246,9 +246,9 @@ def keep_promises(view: KernelView, truth: Truth, step: ControlStep) -> None:
             continue
         mark_held(view, truth, step.held, view.reserved.time[p])
         left = view.now.cap_uw - net_of_promise(view, entry)
-        for domain in range(len(step.held)):
-            if step.held[domain] == 0:
-                left -= cap_uw(step.least_w[domain])
+        for device in range(len(step.held)):
+            if step.held[device] == 0:
+                left -= cap_uw(step.least_w[device])
         keep_promise(step.sockets, step.held, left)
     end_raises(step.sockets)
 
@@ -263,9 +263,9 @@ def net_of_promise(view: KernelView, entry: int) -> int:
 
 @kernel
 def mark_held(view: KernelView, truth: Truth, held: Array, time_s: float) -> None:
-    """Mark the power domains of the jobs that are expected to run beyond ``time_s``."""
-    for domain in range(len(held)):
-        held[domain] = 0
+    """Mark the devices of the jobs that are expected to run beyond ``time_s``."""
+    for device in range(len(held)):
+        held[device] = 0
     for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
@@ -277,8 +277,8 @@ def mark_held(view: KernelView, truth: Truth, held: Array, time_s: float) -> Non
 @kernel
 def set_all(caps_w: Array, watts: float) -> None:
     """Write one figure to all caps."""
-    for domain in range(len(caps_w)):
-        caps_w[domain] = watts
+    for device in range(len(caps_w)):
+        caps_w[device] = watts
 
 
 @kernel
@@ -287,7 +287,7 @@ def set_changed(view: KernelView, truth: Truth, log: Log, step: ControlStep, sig
     k = as_int64(list_changed_caps(step, sign))
     if k == 0:
         return 0
-    if set_domain_caps(view, truth, log, step.domain[:k], step.cap_uw[:k], step.before_uw) == 0:
+    if set_device_limits(view, truth, log, step.device[:k], step.cap_uw[:k], step.before_uw) == 0:
         return 1
     step.now.refused += 1
     take_back(step, k)
@@ -296,32 +296,32 @@ def set_changed(view: KernelView, truth: Truth, log: Log, step: ControlStep, sig
 
 @entry
 def list_changed_caps(step: ControlStep, sign: float) -> int:
-    """Write the domains whose caps rose (1) or fell (-1), and these caps, to ``domain`` and ``cap_uw``; return k."""
+    """Write the devices whose caps rose (1) or fell (-1), and these caps, to ``device`` and ``cap_uw``; return k."""
     caps, k = step.sockets.cap_w, 0
-    for domain in range(len(caps)):
+    for device in range(len(caps)):
         # No difference of the two: both may be infinite.
-        if (sign > 0.0 and caps[domain] > step.before_w[domain]) or (
-            sign < 0.0 and caps[domain] < step.before_w[domain]
+        if (sign > 0.0 and caps[device] > step.before_w[device]) or (
+            sign < 0.0 and caps[device] < step.before_w[device]
         ):
-            step.domain[k] = domain
-            step.cap_uw[k] = caps[domain] * codes.MICRO
+            step.device[k] = device
+            step.cap_uw[k] = caps[device] * codes.MICRO
             k += 1
     return k
 
 
 @entry
 def take_back(step: ControlStep, k: int) -> None:
-    """Go back to the caps before the step for the first ``k`` listed domains: their change was refused."""
+    """Go back to the caps before the step for the first ``k`` listed devices: their change was refused."""
     for i in range(k):
-        step.sockets.cap_w[step.domain[i]] = step.before_w[step.domain[i]]
+        step.sockets.cap_w[step.device[i]] = step.before_w[step.device[i]]
 
 
 @kernel
 def note_begins(view: KernelView, truth: Truth, step: ControlStep) -> None:
     """Mark the sockets of jobs that run now and did not at the last step, where starts reset them."""
     begins, resets = step.sockets.begins, step.rates[RESET] != 0.0
-    for domain in range(len(begins)):
-        begins[domain] = 0
+    for device in range(len(begins)):
+        begins[device] = 0
     for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
@@ -344,8 +344,8 @@ def note_begins(view: KernelView, truth: Truth, step: ControlStep) -> None:
 
 @kernel
 def mark_sockets(view: KernelView, truth: Truth, marks: Array, job: int) -> None:
-    """Mark the power domains of a running job with 1 in ``marks`` (D,) int8."""
+    """Mark the devices of a running job with 1 in ``marks`` (D,) int8."""
     held = view.held
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
-        for domain in range(truth.domains.of_unit[held.low[k]], truth.domains.of_unit[held.high[k]] + 1):
-            marks[domain] = 1
+        for device in range(truth.devices.of_unit[held.low[k]], truth.devices.of_unit[held.high[k]] + 1):
+            marks[device] = 1

@@ -95,8 +95,8 @@ def job_on(view: KernelView, truth: Truth, unit: int) -> int:
 
     A scan over all running jobs where owners are not kept: failures are rare.
     """
-    if truth.loop.keeps_owners != 0 and truth.domains.owner[unit] >= 0:
-        return int(truth.domains.owner[unit])  # a suspended job has left its domains
+    if truth.loop.keeps_owners != 0 and truth.devices.owner[unit] >= 0:
+        return int(truth.devices.owner[unit])  # a suspended job has left its devices
     held = view.held
     for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])

@@ -36,7 +36,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.control_step import ControlStep, InLoop, asks_consent, step_is_due, take_step
-from wattqueue.kernels.domains import count_job, least_limit
+from wattqueue.kernels.devices import count_job, least_limit
 from wattqueue.kernels.drains import end_drains
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
@@ -52,7 +52,7 @@ from wattqueue.kernels.recent_runs import PREDICTS, learn_run, plan_from_recent
 from wattqueue.kernels.schedule import schedule
 from wattqueue.kernels.sensors import periods
 from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, may_fall, note_held, read_meter
-from wattqueue.kernels.speed import apply_speeds, begin_in_domains
+from wattqueue.kernels.speed import apply_speeds, begin_in_devices
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.kernels.ticks import begin_phases, tick
 
@@ -387,7 +387,7 @@ def apply_starts(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int
     if len(truth.phases.pattern) > 0:
         begin_phases(view, truth, log)
     if truth.loop.keeps_owners != 0 and view.now.starts > 0:
-        begin_in_domains(view, truth)
+        begin_in_devices(view, truth)
     for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
         option = as_int64(view.start_option[k])

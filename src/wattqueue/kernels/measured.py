@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import square_of
-from wattqueue.kernels.domains import EXPECTED, job_speed
+from wattqueue.kernels.devices import EXPECTED, job_speed
 from wattqueue.kernels.entries import net_of, unit_uw
 from wattqueue.kernels.in_flight import add_reading, corrected_uw
 from wattqueue.kernels.ledger import change_idle_above, count_again

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
-from wattqueue.kernels.domains import count_job
+from wattqueue.kernels.devices import count_job
 from wattqueue.kernels.drains import (
     base_fits,
     begin_drain,

@@ -1,7 +1,7 @@
 """Suspended jobs: they keep their units, which draw idle watts, and do no work until they are resumed (rule 16).
 
 A suspended job stays among the running ones, with an end at infinity in truth and in expectation, and leaves its power
-domains: what it drew there is the others' to take. Its remaining work is kept in seconds at reference speed.
+devices: what it drew there is the others' to take. Its remaining work is kept in seconds at reference speed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
-from wattqueue.kernels.domains import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
+from wattqueue.kernels.devices import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
 from wattqueue.kernels.entries import net_of
 from wattqueue.kernels.measured import date_job, note_job
 from wattqueue.kernels.power import draw, round_us, true_factor, true_uw

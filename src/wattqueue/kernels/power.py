@@ -6,7 +6,7 @@ The machine's power is three sums, kept up to date in ``Truth.tally`` by each st
     OTHER_UW       idle units
     BUSY_IDLE_UW   idle watts of the units that run jobs (JOBS_UW - BUSY_IDLE_UW is the dynamic power)
 
-Limits. ``SetDomainCaps`` limits power domains; a job runs at the speed of its slowest one (``kernels/domains.py``).
+Limits. ``SetDeviceLimits`` limits devices; a job runs at the speed of its slowest one (``kernels/devices.py``).
 Watts follow the machine's own curve, ``watts = idle + (P - idle) speed**alpha``, and time ``beta (1 / speed - 1) + 1``,
 with the partition's exponents (``model/machine.py``). The same functions serve truth (``truth.actual``,
 ``truth.by_unit``) and expectation (``view.predicted``): they take the tables as arguments. Where units differ
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.domains import TRUE, job_speed
+from wattqueue.kernels.devices import TRUE, job_speed
 from wattqueue.kernels.entries import time_factor
 from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.sensors import sense_job

@@ -34,7 +34,7 @@ RATES = 7
 
 @referenced
 class Sockets(NamedTuple):
-    """S sockets, or other power domains, at one step of the redistribution."""
+    """S sockets, or other devices, at one step of the redistribution."""
 
     power_w: Array
     """(S,) float64 measured watts; NaN where there is no reading."""

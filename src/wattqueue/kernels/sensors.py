@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.domains import TRUE, job_speed
+from wattqueue.kernels.devices import TRUE, job_speed
 from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.state import KernelView, SensorFigures, Sensors, Truth
 from wattqueue.kernels.unit_watts import slowed_uw

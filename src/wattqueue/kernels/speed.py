@@ -1,4 +1,4 @@
-"""Jobs that continue at another speed: another frequency, another limit, or other jobs on their power domains.
+"""Jobs that continue at another speed: another frequency, another limit, or other jobs on their devices.
 
 A job's progress is measured by what is left until its end at the old factor: the remaining work is
 ``left / old_factor`` reference seconds. Expectation (the view) and truth are changed separately, each with its own
@@ -10,7 +10,7 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.chance import fits_change, square_of
-from wattqueue.kernels.domains import (
+from wattqueue.kernels.devices import (
     EXPECTED,
     TRUE,
     clear_list,
@@ -108,8 +108,8 @@ def switch_option(view: KernelView, truth: Truth, job: int, option: int) -> None
 def count_listed(view: KernelView, truth: Truth) -> None:
     """Compute what the ledger counts for the listed jobs at their new speeds."""
     for k in range(truth.loop.listed):
-        job = as_int64(truth.domains.job[k])
-        truth.domains.net[k] = expected_net(view, truth, job, job_speed(view, truth, as_int64(EXPECTED), job))
+        job = as_int64(truth.devices.job[k])
+        truth.devices.net[k] = expected_net(view, truth, job, job_speed(view, truth, as_int64(EXPECTED), job))
 
 
 @kernel
@@ -122,7 +122,7 @@ def listed_fit(view: KernelView, truth: Truth) -> bool:
     more = 0
     squares = 0
     for k in range(truth.loop.listed):
-        job, net = as_int64(truth.domains.job[k]), as_int64(truth.domains.net[k])
+        job, net = as_int64(truth.devices.job[k]), as_int64(truth.devices.net[k])
         counted = running_net(view, job)
         more += net - counted
         squares += square_of(view, job, net) - square_of(view, job, counted)
@@ -133,7 +133,7 @@ def listed_fit(view: KernelView, truth: Truth) -> bool:
 def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
     """Continue the listed jobs at their new speeds, once they are counted, and empty the list."""
     for k in range(truth.loop.listed):
-        job, net = as_int64(truth.domains.job[k]), as_int64(truth.domains.net[k])
+        job, net = as_int64(truth.devices.job[k]), as_int64(truth.devices.net[k])
         factor = expected_factor(view, truth, job, job_speed(view, truth, as_int64(EXPECTED), job))
         if factor != view.held.factor[job] or net != running_net(view, job):
             expect_speed(view, job, factor, net)
@@ -145,24 +145,24 @@ def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
 
 
 @entry
-def set_domain_caps(view: KernelView, truth: Truth, log: Log, domains: Array, caps_uw: Array, before: Array) -> int:
-    """Set the limits of power domains (inf for none); jobs whose speed changes continue at the new one.
+def set_device_limits(view: KernelView, truth: Truth, log: Log, devices: Array, caps_uw: Array, before: Array) -> int:
+    """Set the device limits (inf for none); jobs whose speed changes continue at the new one.
 
-    ``domains`` (k,) int32, all on the machine; ``caps_uw`` (k,) float64 microwatts, the last one of a domain holds;
-    ``before`` (k,) float64 working space. All are set before the ledger is asked: a limit that is raised for one domain
+    ``devices`` (k,) int32, all on the machine; ``caps_uw`` (k,) float64 microwatts, the last one of a device holds;
+    ``before`` (k,) float64 working space. All are set before the ledger is asked: a limit that is raised for one device
     and lowered for another is one action. Without room they are reset, and nothing has changed. Returns 0, or why not.
     """
-    for k in range(len(domains)):
+    for k in range(len(devices)):
         if not caps_uw[k] >= 0.0:
             return codes.REFUSED_OPTION
     keep_owners(view, truth)
-    for k in range(len(domains)):
-        before[k] = truth.domains.cap_uw[domains[k]]
-        set_limit(truth, as_int64(domains[k]), caps_uw[k])
+    for k in range(len(devices)):
+        before[k] = truth.devices.cap_uw[devices[k]]
+        set_limit(truth, as_int64(devices[k]), caps_uw[k])
     list_changed(view, truth)
     if not listed_fit(view, truth):
-        for k in range(len(domains) - 1, -1, -1):
-            set_limit(truth, as_int64(domains[k]), before[k])
+        for k in range(len(devices) - 1, -1, -1):
+            set_limit(truth, as_int64(devices[k]), before[k])
         list_changed(view, truth)
         clear_list(truth)
         return codes.REFUSED_POWER
@@ -172,7 +172,7 @@ def set_domain_caps(view: KernelView, truth: Truth, log: Log, domains: Array, ca
 
 @kernel
 def apply_speeds(view: KernelView, truth: Truth, log: Log) -> None:
-    """Continue the listed jobs, and those on touched domains, at the speed that others leave them: after ends, starts
+    """Continue the listed jobs, and those on touched devices, at the speed that others leave them: after ends, starts
     and samples of profiles.
 
     What has happened cannot be refused: the ledger follows (rule 14 of docs/semantics.md).
@@ -183,8 +183,8 @@ def apply_speeds(view: KernelView, truth: Truth, log: Log) -> None:
 
 
 @kernel
-def begin_in_domains(view: KernelView, truth: Truth) -> None:
-    """Let the jobs of the buffer of starts join their domains; list them, and the jobs that they slow."""
+def begin_in_devices(view: KernelView, truth: Truth) -> None:
+    """Let the jobs of the buffer of starts join their devices; list them, and the jobs that they slow."""
     for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
         count_job(view, truth, job, as_int64(1))

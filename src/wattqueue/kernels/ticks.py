@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels._numba import as_int64, kernel
-from wattqueue.kernels.domains import TRUE, count_watts, list_job, touch_domains
+from wattqueue.kernels.devices import TRUE, count_watts, list_job, touch_devices
 from wattqueue.kernels.phases import has_profile, sample_uw
 from wattqueue.kernels.speed import apply_speeds
 from wattqueue.kernels.state import KernelView, Log, Truth
@@ -54,7 +54,7 @@ def show_place(view: KernelView, truth: Truth, job: int, place: int) -> None:
     if truth.loop.keeps_owners != 0:
         count_watts(view, truth, as_int64(TRUE), truth.by_unit, job, before, as_int64(-1))
         count_watts(view, truth, as_int64(TRUE), truth.by_unit, job, sample, as_int64(1))
-        touch_domains(view, truth, job)
+        touch_devices(view, truth, job)
     truth.phases.unit_uw[job] = sample
     list_job(truth, job)
 

@@ -41,7 +41,7 @@ from wattqueue.policy.build import check_prediction
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, require_carried_out, resolve
 from wattqueue.policy.corrected import Corrected
 from wattqueue.policy.decide import PolicySnapshot
-from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
+from wattqueue.policy.device_limits import DeviceLimits, DeviceReadings
 from wattqueue.policy.events import EventWatch
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy, part_name
@@ -187,7 +187,7 @@ class RoundFacts(NamedTuple):
     """All jobs that are queued, also those that this round may not start."""
     running: Sequence[str]
     under_way: Sequence[str]
-    limits: DomainLimits | None = None
+    limits: DeviceLimits | None = None
     """Of nodes, as their agents state them; None without agents."""
     parked_w: Mapping[str, float] = NOBODY
     """Net watts for which each job counts again that the controller parked."""
@@ -195,7 +195,7 @@ class RoundFacts(NamedTuple):
     """Events that only the controller knows, as bits."""
     drained: Container[str] = ()
     """Nodes that the controller drained."""
-    readings: DomainReadings | None = None
+    readings: DeviceReadings | None = None
     """Measured power of nodes; None where no control reads it."""
 
 
@@ -208,11 +208,11 @@ class PartContext(NamedTuple):
     """Jobs that hold units and do not run yet."""
     happened: int
     """Events since the round before, as bits (``policy.capabilities.EVENT_BITS``)."""
-    limits: DomainLimits | None = None
-    """Limits of power domains (nodes); None without agents."""
+    limits: DeviceLimits | None = None
+    """Device limits (nodes); None without agents."""
     parked_w: Mapping[str, float] = NOBODY
     """Net watts for which each job counts again that was parked."""
-    readings: DomainReadings | None = None
+    readings: DeviceReadings | None = None
     """Measured power of nodes; None where no control reads it."""
 
 

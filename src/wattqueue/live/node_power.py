@@ -18,8 +18,8 @@ from wattqueue.live.telemetry.base import NodePower, Telemetry
 from wattqueue.live.watts.tracking import trusted
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Partition
-from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, Suspend
-from wattqueue.policy.domain_limits import DomainReadings
+from wattqueue.parts.actions import Action, Requeue, SetDeviceLimits, Suspend
+from wattqueue.policy.device_limits import DeviceReadings
 from wattqueue.policy.round import Round
 
 
@@ -46,13 +46,13 @@ def node_power(
     return out, low
 
 
-def readings_of(power: Mapping[str, NodePower], layout: Layout) -> DomainReadings:
+def readings_of(power: Mapping[str, NodePower], layout: Layout) -> DeviceReadings:
     """Return what is measured of managed nodes, as the parts of a policy see it; NaN for a node that counts as more."""
     rows = [power.get(name) for name in layout.names]
     watts = [row.power_w if row is not None and row.label == "measured" else math.nan for row in rows]
     taken = [-math.inf if row is None else row.taken_s for row in rows]
     moves = [row is not None and not row.unchanged for row in rows]
-    return DomainReadings(np.array(watts, np.float64), np.array(taken, np.float64), np.array(moves, np.bool_))
+    return DeviceReadings(np.array(watts, np.float64), np.array(taken, np.float64), np.array(moves, np.bool_))
 
 
 def _figures(layout: Layout, shared: SharedNodes, snapshot: Snapshot) -> Iterator[tuple[str, float, float]]:
@@ -108,9 +108,9 @@ class AboveCap:
             self.limited, self.stopped, self.requeued = set(), [], []
         self.over_w, self.counts = over_w, {}
         for action in actions if over_w else ():
-            if isinstance(action, SetDomainCaps):
-                self.limited |= set(np.asarray(action.domains).tolist())
-                self.counts["limit"] = self.counts.get("limit", 0) + len(action.domains)
+            if isinstance(action, SetDeviceLimits):
+                self.limited |= set(np.asarray(action.devices).tolist())
+                self.counts["limit"] = self.counts.get("limit", 0) + len(action.devices)
             elif isinstance(action, Suspend | Requeue):
                 kind, jobs = ("stop", self.stopped) if isinstance(action, Suspend) else ("requeue", self.requeued)
                 self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -135,7 +135,7 @@ def measured_over_w(now: Round, power: Mapping[str, NodePower], layout: Layout) 
         return 0.0
     view = now.view(())
     view.readings = readings_of(power, layout)
-    found = view.domain_power
+    found = view.device_power
     return max(0.0, found.power_w - view.cap_alone_w) if found is not None and found.is_measured else 0.0
 
 

@@ -61,7 +61,7 @@ from wattqueue.model.power_sensor import IDLE_TOLERANCE
 from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
-from wattqueue.policy.domain_limits import DomainLimits
+from wattqueue.policy.device_limits import DeviceLimits
 from wattqueue.policy.registry import Policy
 
 FIRST_BACKOFF_S = 30.0
@@ -116,7 +116,7 @@ class RoundState:
     """Counted power of each node by name; empty without telemetry."""
     telemetry_ok: bool = True
     """False while telemetry is configured and lost: jobs are then admitted by the machine's maxima."""
-    limits: DomainLimits | None = None
+    limits: DeviceLimits | None = None
     """Limits of nodes, as their agents state them; None without agents."""
     in_force: LimitsInForce = NO_LIMITS
     """Those that were read back."""

@@ -3,8 +3,8 @@
 Figures are those of the machine file (``formats/machine/file.py``): nameplate or measured maxima, not what a job draws.
 All option tables are computed once per machine, because every estimator and the engine index them.
 
-Below a partition stand its nodes, and in them its power domains: what can be measured and limited by itself. A unit
-belongs to one of each. Units of a core share the domain of their socket; a unit of a socket or a node is a domain.
+Below a partition stand its nodes, and in them its devices: what can be measured and limited by itself. A unit
+belongs to one of each. Units of a core share the device of their socket; a unit of a socket or a node is a device.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ class Partition:
         return per_node[self.unit]
 
     @property
-    def units_per_domain(self) -> int:
-        """Return how many units share a power domain: the cores of a socket; else a unit is a domain."""
+    def units_per_device(self) -> int:
+        """Return how many units share a device: the cores of a socket; else a unit is a device."""
         return self.cores_per_socket if self.unit == "core" else 1
 
     def units_per_sensor(self, covers: Covers) -> int:
         """Return how many units a power sensor covers: at least one."""
-        sizes = {"node": self.units_per_node, "socket": self.units_per_domain, "unit": 1}
+        sizes = {"node": self.units_per_node, "socket": self.units_per_device, "unit": 1}
         return sizes[covers]
 
     @property
@@ -130,8 +130,8 @@ class Machine:
     """Partitions under one power cap.
 
     An **option** is a (partition, frequency): options count partition by partition, the highest frequency first;
-    P partitions, O options. Units (U), power domains (D) and nodes (N) are numbered over the whole machine, partition
-    by partition; the units of a domain are neighbours, and so are those of a node.
+    P partitions, O options. Units (U), devices (D) and nodes (N) are numbered over the whole machine, partition
+    by partition; the units of a device are neighbours, and so are those of a node.
 
     Raises: MachineError without a partition, with two of one name, or with too many units.
     """
@@ -174,19 +174,19 @@ class Machine:
         return np.concatenate(([0], np.cumsum([p.units for p in self.partitions]))).astype(np.int32)
 
     @cached_property
-    def domain_start(self) -> NDArray[np.int32]:
-        """Return the first unit of each power domain, and U at the end. Shape (D + 1,)."""
-        return _starts([(p.units, p.units_per_domain) for p in self.partitions])
+    def device_start(self) -> NDArray[np.int32]:
+        """Return the first unit of each device, and U at the end. Shape (D + 1,)."""
+        return _starts([(p.units, p.units_per_device) for p in self.partitions])
 
     @cached_property
-    def domain_of_unit(self) -> NDArray[np.int32]:
-        """Return the power domain of each unit. Shape (U,)."""
-        return np.repeat(np.arange(len(self.domain_start) - 1, dtype=np.int32), np.diff(self.domain_start))
+    def device_of_unit(self) -> NDArray[np.int32]:
+        """Return the device of each unit. Shape (U,)."""
+        return np.repeat(np.arange(len(self.device_start) - 1, dtype=np.int32), np.diff(self.device_start))
 
     @cached_property
-    def domain_idle_w(self) -> NDArray[np.float64]:
-        """Return the idle watts of the units of each power domain. Shape (D,)."""
-        return np.add.reduceat(self.by_unit([p.idle_w for p in self.partitions]), self.domain_start[:-1])
+    def device_idle_w(self) -> NDArray[np.float64]:
+        """Return the idle watts of the units of each device. Shape (D,)."""
+        return np.add.reduceat(self.by_unit([p.idle_w for p in self.partitions]), self.device_start[:-1])
 
     @cached_property
     def node_start(self) -> NDArray[np.int32]:
@@ -256,9 +256,9 @@ class Machine:
         return sum(p.units for p in self.partitions)
 
     @property
-    def domains(self) -> int:
-        """Return the number of power domains of all partitions."""
-        return sum(p.units // p.units_per_domain for p in self.partitions)
+    def devices(self) -> int:
+        """Return the number of devices of all partitions."""
+        return sum(p.units // p.units_per_device for p in self.partitions)
 
     @property
     def nodes(self) -> int:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Refusal,
         Requeue,
         Resume,
-        SetDomainCaps,
+        SetDeviceLimits,
         SetFrequency,
         StartJob,
         StopNode,
@@ -83,7 +83,7 @@ __all__ = [  # noqa: RUF022  parts, then formats
     "Finished",
     "FinishedRuns", "Floats", "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator",
     "OnlineRunTime", "Order", "Placement", "PowerCorrection", "Prediction", "Refusal", "Remembering", "Requeue",
-    "RerankingOrder", "Resume", "RunTime", "Runs", "SetDomainCaps", "SetFrequency", "Start", "StartJob", "StopNode",
+    "RerankingOrder", "Resume", "RunTime", "Runs", "SetDeviceLimits", "SetFrequency", "Start", "StartJob", "StopNode",
     "Suspend", "View", "WakeNode", "check_estimator", "check_part",
     "WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ fake cluster, Slurm) carries each one out, or returns a ``Refusal`` with the rea
 
 What an action takes (nodes, watts) counts at once. What it frees counts when the driver has confirmed it: at once in
 the simulator, in live operation when a later observation shows it (rule 2 of docs/semantics.md). An action that
-raises watts (``SetFrequency`` upwards, a raised ``SetDomainCaps``, ``WakeNode``) is refused where a predicted ledger
+raises watts (``SetFrequency`` upwards, a raised ``SetDeviceLimits``, ``WakeNode``) is refused where a predicted ledger
 has no room for it (rule 14).
 
 ``job`` is the name of a job, as ``view.job_id(row)`` gives it: a row is a position in one table, and live operation
@@ -49,25 +49,25 @@ class SetFrequency:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SetDomainCaps:
-    """Limit each of some power domains to its watts from now on; ``inf`` lifts a limit.
+class SetDeviceLimits:
+    """Limit each of some devices to its watts from now on; ``inf`` lifts a limit.
 
-    ``domains`` are numbers over the whole machine (``Machine.domain_of_unit``), ``caps_w`` the limit of each, as many.
+    ``devices`` are numbers over the whole machine (``Machine.device_of_unit``), ``caps_w`` the limit of each, as many.
     One action of any length: it is carried out as a whole or refused as a whole.
     """
 
-    domains: Sequence[int] | NDArray[np.integer]
+    devices: Sequence[int] | NDArray[np.integer]
     caps_w: Sequence[float] | NDArray[np.float64]
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other action sets the same limits: a comparison of arrays has no truth value."""
-        if not isinstance(other, SetDomainCaps):
+        if not isinstance(other, SetDeviceLimits):
             return NotImplemented
-        return np.array_equal(self.domains, other.domains) and np.array_equal(self.caps_w, other.caps_w)
+        return np.array_equal(self.devices, other.devices) and np.array_equal(self.caps_w, other.caps_w)
 
     def __hash__(self) -> int:
         """Return a hash of the limits."""
-        return hash((tuple(self.domains), tuple(self.caps_w)))
+        return hash((tuple(self.devices), tuple(self.caps_w)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,16 @@ class DelayStart:
 
 
 Action = (
-    StartJob | SetFrequency | SetDomainCaps | StopNode | WakeNode | Requeue | Suspend | Resume | DrainNode | DelayStart
+    StartJob
+    | SetFrequency
+    | SetDeviceLimits
+    | StopNode
+    | WakeNode
+    | Requeue
+    | Suspend
+    | Resume
+    | DrainNode
+    | DelayStart
 )
 """Every kind of action."""
 

@@ -144,7 +144,7 @@ class Runs:
     option: NDArray[np.int16]
     """Option at which each ended, -1 where it is not known."""
     limit_w: Floats
-    """Lowest limit in force at the end on a power domain of its units; inf for none, NaN where it is not known."""
+    """Lowest limit in force at the end on a device of its units; inf for none, NaN where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import state
 from wattqueue.model.consent import Consent
-from wattqueue.parts.actions import Action, DelayStart, Requeue, SetDomainCaps, StartJob
+from wattqueue.parts.actions import Action, DelayStart, Requeue, SetDeviceLimits, StartJob
 from wattqueue.policy.build import time_factors
 from wattqueue.policy.identity import JobNames
 
@@ -120,7 +120,7 @@ class ActionLimits:
         Raises: PolicyError naming the control where a limit is passed.
         """
         self.at_once += 1
-        if not isinstance(action, SetDomainCaps):  # limits move no queue, and calls that set them alone are bounded
+        if not isinstance(action, SetDeviceLimits):  # limits move no queue, and calls that set them alone are bounded
             self.moved = True
             self.in_vain += 1
         if self.at_once > self.most or self.in_vain > self.most:

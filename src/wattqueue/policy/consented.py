@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
+from wattqueue.parts.actions import Action, Requeue, SetDeviceLimits, SetFrequency, StartJob, Suspend
 from wattqueue.parts.contracts import Floats, Ints
 from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.consent_windows import SLACK, latest_end_s, most_stretch
@@ -38,7 +38,7 @@ def refused_by_consent(view: StateView, action: Action, effect: LimitsEffect | N
     """
     if isinstance(action, Requeue) and action.checkpointed_s > 0 and np.isnan(checkpoint_of(view, action.job)):
         return KEEPS_NOTHING
-    if isinstance(action, SetDomainCaps):
+    if isinstance(action, SetDeviceLimits):
         return "" if effect is None or _limits_agreed(view, effect) else NO_CONSENT
     if not isinstance(action, SLOWING) or not keeps_cap_alone(view, freed_w):
         return ""
@@ -201,18 +201,18 @@ class LimitsEffect(NamedTuple):
     """Watts above idle of all of them."""
 
 
-def limits_effect(view: StateView, action: SetDomainCaps, caps_w: Floats) -> LimitsEffect | None:
+def limits_effect(view: StateView, action: SetDeviceLimits, caps_w: Floats) -> LimitsEffect | None:
     """Return what limits do; None for an action that the driver refuses, and for one that lowers none: it slows nobody.
 
     ``caps_w`` (D,) are the limits in force.
     """
-    domains, new = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
-    if domains.dtype.kind not in "iu" or domains.shape != new.shape or not len(domains):
+    devices, new = np.asarray(action.devices), np.asarray(action.caps_w, np.float64)
+    if devices.dtype.kind not in "iu" or devices.shape != new.shape or not len(devices):
         return None
-    if domains.min() < 0 or domains.max() >= view.machine.domains:
+    if devices.min() < 0 or devices.max() >= view.machine.devices:
         return None
     after_w = caps_w.copy()
-    after_w[domains] = new
+    after_w[devices] = new
     if not (after_w < caps_w).any():
         return None
     rows = view.active
@@ -225,7 +225,7 @@ def effect_beside_target(view: StateView, action: Action, caps_w: Floats, freed_
 
     ``caps_w`` and ``freed_w`` as in ``limits_effect`` and ``refused_by_consent``.
     """
-    if not isinstance(action, SetDomainCaps) or not keeps_cap_alone(view, freed_w):
+    if not isinstance(action, SetDeviceLimits) or not keeps_cap_alone(view, freed_w):
         return None
     return limits_effect(view, action, caps_w)
 
@@ -265,7 +265,7 @@ def limited_speeds(view: StateView, rows: Ints, *each_caps_w: Floats) -> list[tu
     counted = view.counted_unit_w
     for row in view.suspended:
         counted[view.job_units(int(row))] = np.nan
-    watts, first = np.where(np.isnan(counted), idle, counted), machine.domain_start[:-1]
+    watts, first = np.where(np.isnan(counted), idle, counted), machine.device_start[:-1]
     above = np.maximum(watts - idle, 0.0)
     floor, dynamic = (np.add.reduceat(each, first) for each in (np.minimum(watts, idle), above))
     units, begin = units_of(view, rows)
@@ -278,7 +278,7 @@ def limited_speeds(view: StateView, rows: Ints, *each_caps_w: Floats) -> list[tu
         over = (dynamic > 0) & (floor + dynamic > caps_w)
         share = np.where(over, np.maximum(np.where(over, caps_w, 0.0) - floor, 0.0) / np.where(over, dynamic, 1.0), 1.0)
         speed = np.where(over, np.maximum(LEAST_SPEED, share ** (1.0 / alpha[first])), 1.0)
-        on = speed[machine.domain_of_unit[units]]
+        on = speed[machine.device_of_unit[units]]
         slowest = np.minimum.reduceat(on, begin) if len(rows) else np.zeros(0)
         drawn_w = float((full_w * slowest ** alpha[units[begin]]).sum())
         found.append((factor * (beta * (1.0 / slowest - 1.0) + 1.0), drawn_w))
@@ -286,6 +286,6 @@ def limited_speeds(view: StateView, rows: Ints, *each_caps_w: Floats) -> list[tu
 
 
 LEAST_SPEED = 0.1
-"""Lowest speed of a power domain (rule 14)."""
+"""Lowest speed of a device (rule 14)."""
 SAME_W = 1e-3
 """Watts by which two sums of watts may differ: rounding."""

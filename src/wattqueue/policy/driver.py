@@ -29,8 +29,8 @@ class Driver(Protocol):
         ...
 
     @property
-    def domain_caps_w(self) -> Floats:
-        """Return the limits in force of all power domains, inf for none. Shape (D,)."""
+    def device_limits_w(self) -> Floats:
+        """Return the limits in force of all devices, inf for none. Shape (D,)."""
         ...
 
     def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:

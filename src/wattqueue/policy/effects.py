@@ -136,8 +136,8 @@ NEEDS: Mapping[str, Need] = {
         _one_option, "every window has one option, which leaves nothing to slow", 'add "consent" to frequency'
     ),
     "partitions": Need(lambda now: len(now.machine.partitions) < 2, "the machine has one partition", "leave it out"),
-    "domains": Need(
-        lambda now: now.machine.domains < 2, "the machine has one power domain: no watts can be moved", "leave it out"
+    "devices": Need(
+        lambda now: now.machine.devices < 2, "the machine has one device: no watts can be moved", "leave it out"
     ),
     "site-priorities": Need(
         _no_priorities, f"the job table has no column {SITE_PRIORITY}", "import it, or leave it out"

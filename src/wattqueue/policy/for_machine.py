@@ -41,7 +41,7 @@ class SiteFacts:
     measures: bool = False
     """Whether the power of nodes, or of parts of them, is measured."""
     limits: bool = False
-    """Whether the power of domains can be limited."""
+    """Whether the power of devices can be limited."""
     clocks: bool = False
     """Whether frequencies can be set."""
     meters: bool = False
@@ -70,8 +70,8 @@ class SiteFacts:
 
     @property
     def redistributes(self) -> bool:
-        """Return whether watts can be moved between power domains by what is measured of them."""
-        several = self.machine is not None and self.machine.domains > 1
+        """Return whether watts can be moved between devices by what is measured of them."""
+        several = self.machine is not None and self.machine.devices > 1
         return several and self.measures and self.limits
 
 
@@ -139,7 +139,7 @@ def _ledger(site: SiteFacts) -> Chosen:
 
 
 def _controls(site: SiteFacts) -> Chosen:
-    """Slow consenting jobs in targets, move watts between domains, delay consenting jobs to cheaper hours."""
+    """Slow consenting jobs in targets, move watts between devices, delay consenting jobs to cheaper hours."""
     found: list[Any] = []
     left = []
     if site.several_clocks:
@@ -147,7 +147,7 @@ def _controls(site: SiteFacts) -> Chosen:
     if site.redistributes:
         found.append(redistribution(site.machine))
     else:
-        left.append("redistribution: no power domains that are measured and limited")
+        left.append("redistribution: no devices that are measured and limited")
     if "prices" in site.known:
         found.append({"part": "delay-consenting", "prices": site.known["prices"]})
     else:
@@ -156,7 +156,7 @@ def _controls(site: SiteFacts) -> Chosen:
 
 
 def redistribution(machine: Machine | None) -> Any:
-    """Return the control that moves limits between power domains, no more often than their sensors are read."""
+    """Return the control that moves limits between devices, no more often than their sensors are read."""
     name = "rapl-redistribution"
     poll_s = 0.0 if machine is None or machine.sensor is None else machine.sensor.poll_s
     own_s = inspect.signature(part_class("controls", name)).parameters["period_s"].default

@@ -36,7 +36,7 @@ from wattqueue.policy.actions import (
 )
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.decide import PolicySnapshot, starts_of, view_of
-from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits, DomainReadings
+from wattqueue.policy.device_limits import OUT_OF_REACH, DeviceLimits, DeviceReadings
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.view import View
 
@@ -54,21 +54,21 @@ class Round:
         abilities: DriverAbilities,
         unit_state: NDArray[np.int8] | None = None,
         under_way: frozenset[str] = frozenset(),
-        limits: DomainLimits | None = None,
+        limits: DeviceLimits | None = None,
         parked_w: Mapping[str, float] = NOBODY,
-        readings: DomainReadings | None = None,
+        readings: DeviceReadings | None = None,
     ) -> None:
         """Load a snapshot.
 
         ``unit_state`` (units,) are the states of ``kernels/codes.py``; without them a unit that cannot be used counts
         as down. ``under_way`` names jobs that hold units in the snapshot and do not run yet: there is nothing to
-        requeue. ``limits``: of power domains, None where no agents set them. ``parked_w``: net watts for which each job
-        counts again that an action suspended. ``readings``: measured power of domains, None where no part reads it.
+        requeue. ``limits``: of devices, None where no agents set them. ``parked_w``: net watts for which each job
+        counts again that an action suspended. ``readings``: measured power of devices, None where no part reads it.
         """
         self.snapshot, self.abilities, self.under_way, self.readings = snapshot, abilities, under_way, readings
         self.limits, self._limits_before = limits, limits
         self.limited: dict[int, float] = {}
-        """Watts to which power domains are to be limited."""
+        """Watts to which devices are to be limited."""
         self.options: dict[str, int] = {}
         """Options at which running jobs are to go on, by their names."""
         self.kernel: state.KernelView = view_of(snapshot)
@@ -109,9 +109,9 @@ class Round:
         return self.snapshot.signals
 
     @property
-    def domain_caps_w(self) -> Floats:
-        """Return the limits of all power domains, inf where no agents set them. Shape (D,)."""
-        return np.full(self.snapshot.machine.domains, np.inf) if self.limits is None else self.limits.cap_w
+    def device_limits_w(self) -> Floats:
+        """Return the limits of all devices, inf where no agents set them. Shape (D,)."""
+        return np.full(self.snapshot.machine.devices, np.inf) if self.limits is None else self.limits.cap_w
 
     def starts(self) -> list[actions.StartJob]:
         """Return what starts in this round, in order, with its units."""
@@ -244,7 +244,7 @@ def _frequency(now: Round, action: actions.SetFrequency) -> str:
     if not 0 <= option < len(partition) or partition[option] != partition[before]:
         return NO_OPTION
     view, hertz = now.view(()), float(now.snapshot.machine.option_frequency_hz[option])
-    nodes = now.snapshot.machine.domain_of_unit[view.job_units(row)]
+    nodes = now.snapshot.machine.device_of_unit[view.job_units(row)]
     # Not a number, for a machine without frequencies or an agent that sets none, is in no range.
     if not ((now.limits.low_hz[nodes] <= hertz) & (hertz <= now.limits.high_hz[nodes])).all():
         return OUT_OF_REACH
@@ -256,8 +256,8 @@ def _frequency(now: Round, action: actions.SetFrequency) -> str:
     return ""
 
 
-def _domain_caps(now: Round, action: actions.SetDomainCaps) -> str:
-    """Limit power domains through the agents of their nodes.
+def _device_limits(now: Round, action: actions.SetDeviceLimits) -> str:
+    """Limit devices through the agents of their nodes.
 
     The ledger counts what it did: jobs are admitted at full speed, so that a limit that is raised needs no room.
     """
@@ -320,7 +320,7 @@ ROUND = DriverAbilities(
     {
         actions.StartJob: _start,
         actions.SetFrequency: _frequency,
-        actions.SetDomainCaps: _domain_caps,
+        actions.SetDeviceLimits: _device_limits,
         actions.StopNode: _stop,
         actions.WakeNode: _wake,
         actions.Requeue: _requeue,

@@ -324,10 +324,10 @@ class Session:
             return carry_out(table, driver, action, control)
         if view.now_s != self._freed[0]:
             self._freed = view.now_s, 0.0
-        frees, for_target, before_w = 0.0, False, driver.domain_caps_w
+        frees, for_target, before_w = 0.0, False, driver.device_limits_w
         # What is not a job, an option or watts: the driver names it.
         with suppress(TypeError, ValueError, OverflowError):
-            power = view.domain_power if for_targets and self.acts_by_power else None
+            power = view.device_power if for_targets and self.acts_by_power else None
             by_measure = power is not None and power.power_w > view.cap_alone_w
             freed_w = -np.inf if by_measure else self._freed[1]
             effect = effect_beside_target(view, action, before_w, freed_w)
@@ -341,7 +341,7 @@ class Session:
         reason = carry_out(table, driver, action, control)
         if not reason:
             self._freed = self._freed[0], self._freed[1] + frees
-            self.target_limits.note(before_w, driver.domain_caps_w, for_target=for_target)
+            self.target_limits.note(before_w, driver.device_limits_w, for_target=for_target)
         return reason
 
     def lift_limits(self, driver: Driver) -> None:

@@ -26,7 +26,7 @@ from wattqueue.model.ranges import ranges
 from wattqueue.model.signals import NO_SIGNALS, Signals
 from wattqueue.parts.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
-from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
+from wattqueue.policy.device_limits import DeviceLimits, DeviceReadings
 from wattqueue.policy.identity import JobNames
 
 T = TypeVar("T", bound=tuple[Any, ...])
@@ -72,10 +72,10 @@ class StateView:
     """What actions call the jobs; the driver's own, so that it is prepared once."""
     signals: Signals = field(default=NO_SIGNALS, repr=False)
     """What has been announced, for ``announced_caps``."""
-    limits: DomainLimits | None = field(default=None, repr=False)
-    """Limits of power domains as the driver knows them; None where each takes effect at once, or none can be set."""
-    readings: DomainReadings | None = field(default=None, repr=False)
-    """What live telemetry shows of power domains; None where the machine's sensors are read, or nothing measures."""
+    limits: DeviceLimits | None = field(default=None, repr=False)
+    """Device limits as the driver knows them; None where each takes effect at once, or none can be set."""
+    readings: DeviceReadings | None = field(default=None, repr=False)
+    """What live telemetry shows of devices; None where the machine's sensors are read, or nothing measures."""
     _running: RunningList | None = field(default=None, init=False, repr=False)
     _kernel: state.KernelView | None = field(default=None, init=False, repr=False)
 

@@ -20,7 +20,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.policy import consented
 from wattqueue.policy.actions import latest_start_s, unit_is_free
-from wattqueue.policy.domain_power import DomainPower, domain_power, sampled_w
+from wattqueue.policy.device_power import DevicePower, device_power, sampled_w
 from wattqueue.policy.state_view import Floats, Ints, StateView, read_only
 
 UNIT_STATE_NAMES = ("on", "stopping", "off", "booting", "down", "draining")
@@ -97,10 +97,10 @@ class View(StateView):
         return found
 
     @property
-    def domain_w(self) -> Floats:
-        """Return the measured watts of each power domain, NaN where a sensor shows nothing. Shape (D,).
+    def device_w(self) -> Floats:
+        """Return the measured watts of each device, NaN where a sensor shows nothing. Shape (D,).
 
-        A domain that shares a sensor with others has an even share of it by units. Where agents set limits, it is what
+        A device that shares a sensor with others has an even share of it by units. Where agents set limits, it is what
         they read. Raises: PolicyError where nothing measures.
         """
         if self.limits is not None:
@@ -110,12 +110,12 @@ class View(StateView):
         return sampled_w(self)
 
     @property
-    def domain_power(self) -> DomainPower | None:
-        """Return what power domains draw, measured or, where no reading says it, predicted; None if nothing measures.
+    def device_power(self) -> DevicePower | None:
+        """Return what devices draw, measured or, where no reading says it, predicted; None if nothing measures.
 
         A reading that stands still counts only where it is above the prediction (rule 16 of docs/semantics.md).
         """
-        return domain_power(self)
+        return device_power(self)
 
     @property
     def sensor_w(self) -> Floats:

@@ -22,7 +22,7 @@ from wattqueue.kernels.redistribution import RATES
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import SetDomainCaps
+from wattqueue.parts.actions import SetDeviceLimits
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
 from wattqueue.policy.session import Session
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
@@ -37,11 +37,11 @@ def control_step_of(needs: Capabilities, jobs: Jobs, machine: Machine, cap: Cap)
     if step is None or step.code not in ABILITIES.control_steps or not len(jobs):
         return no_step()
     *rates, minimum_w, maximum_w = step.figures
-    if np.ceil(minimum_w * MICRO) * machine.domains > np.floor(cap.cap_w.min() * MICRO):
+    if np.ceil(minimum_w * MICRO) * machine.devices > np.floor(cap.cap_w.min() * MICRO):
         return no_step()
     control, begin_s = needs.controls[needs.step_control], float(jobs.submit_s.min())
     wakes = begin_s, float(control.period_s), sum(EVENT_BITS[event] for event in control.events)
-    idle_w = machine.domain_idle_w * float(machine.cap_scope != "jobs")
+    idle_w = machine.device_idle_w * float(machine.cap_scope != "jobs")
     return new_step(np.array(rates[:RATES]), (minimum_w, maximum_w), wakes, idle_w, (len(jobs), machine.units))
 
 
@@ -60,8 +60,8 @@ def step_beside_others(session: Session, world: SimulatedWorld, step: ControlSte
         acted, control = 0, session.needs.controls[session.needs.step_control]
         for sign in (-1.0, 1.0):
             changed = list_changed_caps(step, sign)
-            domains = step.domain[:changed].copy()
-            action = SetDomainCaps(domains, step.sockets.cap_w[domains])
+            devices = step.device[:changed].copy()
+            action = SetDeviceLimits(devices, step.sockets.cap_w[devices])
             if changed and session.take(world, world.view((), control), action, control):
                 acted = 1
             else:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.arrays import kernel_array
-from wattqueue.kernels.domains import new_domains
+from wattqueue.kernels.devices import new_devices
 from wattqueue.kernels.heap import new_heap
 from wattqueue.kernels.phases import no_phases
 from wattqueue.kernels.sensors import new_sensors, no_sensors
@@ -235,7 +235,7 @@ def build_truth(
         np.zeros(units, np.int8),
         machine.node_of_unit,
         machine.node_start,
-        new_domains(machine.domain_start, machine.domain_of_unit, unit_idle_uw(machine), n),
+        new_devices(machine.device_start, machine.device_of_unit, unit_idle_uw(machine), n),
         sensors,
         node_figures(machine),
         loop,

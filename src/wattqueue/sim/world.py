@@ -17,7 +17,7 @@ from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.bound_entries import bind
 from wattqueue.kernels.recent_runs import set_planned
-from wattqueue.kernels.speed import set_domain_caps
+from wattqueue.kernels.speed import set_device_limits
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
@@ -120,9 +120,9 @@ class SimulatedWorld:
         return kept
 
     @property
-    def domain_caps_w(self) -> Floats:
-        """Return the limits of all power domains, inf for none. Shape (D,)."""
-        return self.truth.domains.cap_uw / codes.MICRO
+    def device_limits_w(self) -> Floats:
+        """Return the limits of all devices, inf for none. Shape (D,)."""
+        return self.truth.devices.cap_uw / codes.MICRO
 
     @property
     def now_s(self) -> float:
@@ -162,17 +162,17 @@ def _frequency(world: SimulatedWorld, action: actions.SetFrequency) -> str:
     return REASONS[call(job, option)]
 
 
-def _domain_caps(world: SimulatedWorld, action: actions.SetDomainCaps) -> str:
-    """Limit power domains; the jobs on them continue under the new limits. Raises: TypeError for other arrays."""
-    domains, caps = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
-    if len(domains) == 0 and len(caps) == 0:
+def _device_limits(world: SimulatedWorld, action: actions.SetDeviceLimits) -> str:
+    """Limit devices; the jobs on them continue under the new limits. Raises: TypeError for other arrays."""
+    devices, caps = np.asarray(action.devices), np.asarray(action.caps_w, np.float64)
+    if len(devices) == 0 and len(caps) == 0:
         return ""
-    if domains.dtype.kind not in "iu" or domains.ndim != 1 or domains.shape != caps.shape:
-        raise TypeError("domains are whole numbers, and as many as caps_w")
-    if domains.min() < 0 or domains.max() >= world.machine.domains:
+    if devices.dtype.kind not in "iu" or devices.ndim != 1 or devices.shape != caps.shape:
+        raise TypeError("devices are whole numbers, and as many as caps_w")
+    if devices.min() < 0 or devices.max() >= world.machine.devices:
         return NO_OPTION
     kernel, truth, log, before = world.kernel, world.truth, world.log, np.empty(len(caps))
-    return REASONS[set_domain_caps(kernel, truth, log, domains.astype(np.int32), caps * codes.MICRO, before)]
+    return REASONS[set_device_limits(kernel, truth, log, devices.astype(np.int32), caps * codes.MICRO, before)]
 
 
 def _stop(world: SimulatedWorld, action: actions.StopNode) -> str:
@@ -222,7 +222,7 @@ ABILITIES = DriverAbilities(
     {
         actions.StartJob: _start,
         actions.SetFrequency: _frequency,
-        actions.SetDomainCaps: _domain_caps,
+        actions.SetDeviceLimits: _device_limits,
         actions.StopNode: _stop,
         actions.WakeNode: _wake,
         actions.Requeue: _requeue,

@@ -78,7 +78,7 @@ class Promises:
 def policy_of(name: str, ledger: str, machine: Machine, noted: Promises) -> Policy:
     """Return a policy of the comparison; the last control notes promises."""
     part = machine.partitions[0]
-    cores = part.units // machine.domains
+    cores = part.units // machine.devices
     low_w, high_w = part.idle_w * cores, (part.max_w or 0.0) * cores
     kinds: dict[str, type[RaplRedistribution]] = {
         EPAS: RaplRedistribution,

@@ -13,7 +13,7 @@ A ``Log`` collects the results of a simulation. Each structure is made beside th
 (``tree.new_tree`` and its like); ``policy/build.py`` fills the view from a policy's arrays, ``sim/truth.py`` the truth
 from a workload.
 
-Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, D power domains, A applications, C prediction
+Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, D devices, A applications, C prediction
 rows, B running blocks of K rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their
 order. *Net* watts are what a start adds to the watts in the cap's scope: predicted watts less the idle watts of the
 job's units, unless the cap covers jobs alone (rule 14). S power sensors, each with a row of R samples.
@@ -36,10 +36,10 @@ from wattqueue.kernels.state.queue import (
 )
 from wattqueue.kernels.state.truth import (
     AnnouncedSteps,
-    Domains,
     EventLoopState,
     Heap,
     LimitCurves,
+    LimitedDevices,
     Log,
     NodeFigures,
     Phases,
@@ -56,7 +56,6 @@ __all__ = [
     "Array",
     "ByUnit",
     "ConsentReach",
-    "Domains",
     "EntryTable",
     "EventLoopState",
     "Heap",
@@ -64,6 +63,7 @@ __all__ = [
     "KernelEvidence",
     "KernelView",
     "LimitCurves",
+    "LimitedDevices",
     "Log",
     "NodeFigures",
     "PassState",

@@ -24,18 +24,18 @@ class Heap(NamedTuple):
 
 
 @referenced
-class Domains(NamedTuple):
-    """Limits on power domains, and the jobs on their units (``kernels/domains.py``).
+class LimitedDevices(NamedTuple):
+    """Limits on devices, and the jobs on their units (``kernels/devices.py``).
 
     Sums and speeds have two rows: what jobs really draw, and what is expected of them.
     """
 
     start: Array
-    """(D + 1,) int32 first unit of each domain, and U at the end."""
+    """(D + 1,) int32 first unit of each device, and U at the end."""
     of_unit: Array
-    """(U,) int32 domain of each unit."""
+    """(U,) int32 device of each unit."""
     cap_uw: Array
-    """(D,) float64 limit on the microwatts of a domain, inf for none."""
+    """(D,) float64 limit on the microwatts of a device, inf for none."""
     owner: Array
     """(U,) int32 job on each unit, -1 for none; kept once ``loop.keeps_owners`` is 1."""
     floor_uw: Array
@@ -45,9 +45,9 @@ class Domains(NamedTuple):
     speed: Array
     """(2, D) float64 relative speed under the limit, at most 1."""
     stale: Array
-    """(D,) int32 domains whose limit or jobs changed; ``loop.stale`` of them."""
+    """(D,) int32 devices whose limit or jobs changed; ``loop.stale`` of them."""
     mark: Array
-    """(D,) int8, 1 for a domain in ``stale``."""
+    """(D,) int8, 1 for a device in ``stale``."""
     job: Array
     """(U + 1,) int32 jobs that may have to continue at another speed; ``loop.listed`` of them."""
     net: Array
@@ -194,11 +194,11 @@ class EventLoopState(Scalars):
     reports_completions: int
     """1 where Python parts want to see completions."""
     limited: int
-    """Power domains with a limit on their watts."""
+    """Devices with a limit on their watts."""
     keeps_owners: int
-    """1 once jobs on the units of domains are kept (``kernels/domains.py``)."""
+    """1 once jobs on the units of devices are kept (``kernels/devices.py``)."""
     stale: int
-    """Domains whose limit or jobs changed."""
+    """LimitedDevices whose limit or jobs changed."""
     listed: int
     """Jobs that may have to continue at another speed."""
     draining: int
@@ -304,8 +304,8 @@ class Truth(NamedTuple):
     """(U,) int32 node of each unit."""
     node_start: Array
     """(N + 1,) int32 first unit of each node, and U at the end."""
-    domains: Domains
-    """Power domains: limits, and the jobs on their units."""
+    devices: LimitedDevices
+    """Devices: limits, and the jobs on their units."""
     sensors: Sensors
     """What power sensors integrate."""
     node: NodeFigures
@@ -351,4 +351,4 @@ class Log(NamedTuple):
     end_option: Array
     """(n,) int16 option at which it ended; kept where completions are reported, as the next column."""
     limit_uw: Array
-    """(n,) float64 lowest limit at its end on a power domain of its units, inf for none."""
+    """(n,) float64 lowest limit at its end on a device of its units, inf for none."""

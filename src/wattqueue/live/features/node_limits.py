@@ -1,6 +1,6 @@
 """Limit nodes through their agents, so that what may be in force never sums to more than what was decided.
 
-A policy's controls limit power domains (live: nodes) by ``SetDomainCaps``. ``NodeLimits`` keeps what is wanted of each
+A policy's controls limit devices (live: nodes) by ``SetDeviceLimits``. ``NodeLimits`` keeps what is wanted of each
 node, sends it with an expiry, renews it, and reads from the agents' states what is in force.
 
 Three rules hold the budget while messages and agents are late or lost:
@@ -9,7 +9,7 @@ Three rules hold the budget while messages and agents are late or lost:
   ``possible`` is the highest of these. A raise is sent only as far as the sum of what is possible stays within the sum
   of what is wanted: what was lowered must have been confirmed.
 * **Who is silent counts at the highest.** A node whose agent was not heard of for ``silence_s``, or does not carry out
-  what it is asked for, may draw its maximum: controls see it as a domain that cannot be set. Its limits hold until they
+  what it is asked for, may draw its maximum: controls see it as a device that cannot be set. Its limits hold until they
   expire (``hold_s``); the controls lower others in that time.
 * **Nothing starts before limits hold.** Where the limits are to keep the budget (a control with ``holds_budget``), jobs
   wait while what is possible sums to more than the cap.
@@ -38,7 +38,7 @@ from wattqueue.live.telemetry.base import TelemetrySource
 from wattqueue.live.watts.lowering import NO_LIMITS, LimitsInForce
 from wattqueue.live.watts.node_records import SLACK_W, LimitRules, NodeRecord, aim, shares
 from wattqueue.live.world import Layout
-from wattqueue.policy.domain_limits import DomainLimits
+from wattqueue.policy.device_limits import DeviceLimits
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy
 
@@ -52,7 +52,7 @@ class NodeLimits:
 
     Attributes:
         link: The agents.
-        layout: Nodes and units: a unit is a node, and a power domain.
+        layout: Nodes and units: a unit is a node, and a device.
         hold_s: How long a message holds; it is renewed ``RENEWALS`` times as often.
         silence_s: Age of an agent's state from which on it is not relied on.
         counters: What measures the policy's ``app-check``; None without one.
@@ -80,7 +80,7 @@ class NodeLimits:
         self.most_w = dict(zip(self.layout.names, most, strict=True))
         self.off_w = dict(zip(self.layout.names, [p.off_w for p in parts for _ in range(p.nodes)], strict=True))
 
-    def observe(self, now_s: float, nodes: Iterable[Node] = ()) -> DomainLimits:
+    def observe(self, now_s: float, nodes: Iterable[Node] = ()) -> DeviceLimits:
         """Return the limits of all nodes as the policy is to see them.
 
         ``nodes``: their states; one that is off draws no more than that, whatever its limit.
@@ -88,10 +88,10 @@ class NodeLimits:
         self.link.receive(now_s)
         off = {node.name for node in nodes if node.power == "off"}
         columns = [self._see(name, now_s, self.off_w[name] if name in off else None) for name in self.layout.names]
-        return DomainLimits(*(np.array(column, np.float64) for column in zip(*columns, strict=True)))
+        return DeviceLimits(*(np.array(column, np.float64) for column in zip(*columns, strict=True)))
 
     def _see(self, name: str, now_s: float, off_w: float | None) -> tuple[float, float, float, float, float, float]:
-        """Return a node's columns of ``DomainLimits``, and bring its record up to date."""
+        """Return a node's columns of ``DeviceLimits``, and bring its record up to date."""
         node, state = self.nodes[name], self.link.states.get(name)
         if off_w is not None:
             node.why, node.possible_w = "off", off_w
@@ -266,4 +266,4 @@ def frequencies(state: AgentState) -> tuple[float, float]:
 
 def measured_by_agents(view: View) -> np.ndarray:
     """Return the watts of each node as its agent reads them, NaN without a fresh reading; ``measure`` of a control."""
-    return np.full(view.machine.domains, np.nan) if view.limits is None else view.limits.power_w
+    return np.full(view.machine.devices, np.nan) if view.limits is None else view.limits.power_w

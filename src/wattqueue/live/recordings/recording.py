@@ -49,7 +49,7 @@ from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs
-from wattqueue.policy.domain_limits import DomainLimits, DomainReadings
+from wattqueue.policy.device_limits import DeviceLimits, DeviceReadings
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.round import NOBODY
 
@@ -196,8 +196,8 @@ def _context_data(context: PartContext) -> dict[str, Any]:
 def context_of(data: dict[str, Any]) -> PartContext:
     """Return what parts were shown in a recorded round."""
     states = np.repeat([state for state, _ in data["states"]], [count for _, count in data["states"]])
-    limits = made(DomainLimits, data["limits"]) if "limits" in data else None
-    readings = made(DomainReadings, data["readings"]) if "readings" in data else None
+    limits = made(DeviceLimits, data["limits"]) if "limits" in data else None
+    readings = made(DeviceReadings, data["readings"]) if "readings" in data else None
     under_way, parked_w = frozenset(data["under_way"]), data.get("parked_w", NOBODY)
     return PartContext(states.astype(np.int8), under_way, data["happened"], limits, parked_w, readings)
 

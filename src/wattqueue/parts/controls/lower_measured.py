@@ -1,4 +1,4 @@
-"""Bring measured power back below the cap: by limits of power domains, then by parking jobs that opted in."""
+"""Bring measured power back below the cap: by device limits, then by parking jobs that opted in."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, Suspend
+from wattqueue.parts.actions import Action, Requeue, Resume, SetDeviceLimits, Suspend
 from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.park_consenting import fewest
 
 if TYPE_CHECKING:
-    from wattqueue.policy.domain_power import DomainPower
+    from wattqueue.policy.device_power import DevicePower
     from wattqueue.policy.view import View
 
 Rows = NDArray[np.int32]
@@ -31,7 +31,7 @@ class LowerMeasured:
 
     What is needed is worked off in the ``order`` of the steps, each as far as it reaches:
 
-    - ``limits``: limits of the power domains on which jobs run, all lowered by the same share of what they draw above
+    - ``limits``: limits of the devices on which jobs run, all lowered by the same share of what they draw above
       the least that each can be limited to. This needs no consent.
     - ``park``: as few jobs as possible are suspended, of those whose users consent.
     - ``requeue``: jobs that write checkpoints and whose users consent are requeued with their work up to the last one,
@@ -45,9 +45,9 @@ class LowerMeasured:
 
     It aims at ``room``, a share of what the cap leaves above idle watts, below the cap: power that moves does not cross
     it at once. Nobody is stopped for an excess that is no greater than that: it may be the noise of a meter. What its
-    last action took from a domain counts as taken until a newer reading says otherwise.
+    last action took from a device counts as taken until a newer reading says otherwise.
 
-    Power is ``view.domain_power``: where no reading says what a domain draws now the prediction counts, so that a meter
+    Power is ``view.device_power``: where no reading says what a device draws now the prediction counts, so that a meter
     that is lost takes nothing from anybody, and one that stands still gives nothing back. The cap is the one without
     load targets: those have controls of their own.
 
@@ -77,7 +77,7 @@ class LowerMeasured:
         """Whether nothing starts now beside the jobs that run."""
         self._limit_w = np.zeros(0)
         """Limits that were asked for and not refused, in a simulation; inf for none."""
-        self._asked: tuple[SetDomainCaps, Floats] | None = None
+        self._asked: tuple[SetDeviceLimits, Floats] | None = None
         """The last limits, and those before them."""
         self._acted_s = -INF
         self._parked: dict[str, tuple[float, float]] = {}
@@ -87,7 +87,7 @@ class LowerMeasured:
 
     def act(self, view: View) -> Sequence[Action]:
         """Return what takes watts from jobs, or gives them back."""
-        power = view.domain_power
+        power = view.device_power
         if power is None:
             return []
         self._look_back(view)
@@ -109,12 +109,12 @@ class LowerMeasured:
     # -- what is drawn -----------------------------------------------------------------------------
     def _look_back(self, view: View) -> None:
         """Take over what was refused, and forget jobs that are gone."""
-        if len(self._limit_w) != view.machine.domains:
-            self._limit_w = np.full(view.machine.domains, INF)
+        if len(self._limit_w) != view.machine.devices:
+            self._limit_w = np.full(view.machine.devices, INF)
         refused = [refusal.action for refusal in view.refusals]
         if self._asked is not None and any(action is self._asked[0] for action in refused):
             action, before = self._asked
-            self._limit_w[np.asarray(action.domains)] = before
+            self._limit_w[np.asarray(action.devices)] = before
         self._asked = None
         gone = {action.job for action in refused if isinstance(action, Suspend | Requeue)}
         self._parked = {job: one for job, one in self._parked.items() if job not in gone and view.job_row(job) >= 0}
@@ -129,8 +129,8 @@ class LowerMeasured:
         """Return the limits in force, inf for none. Shape (D,)."""
         return self._limit_w if view.limits is None else view.limits.cap_w
 
-    def _net_w(self, view: View, power: DomainPower) -> Floats:
-        """Return what domains draw, with what was asked for since they were read. Shape (D,)."""
+    def _net_w(self, view: View, power: DevicePower) -> Floats:
+        """Return what devices draw, with what was asked for since they were read. Shape (D,)."""
         net = power.net_w.copy()
         old = power.since_s < self._acted_s
         net[old] = np.minimum(net[old], np.maximum(self._limits(view) - power.idle_w, 0.0)[old])
@@ -138,24 +138,24 @@ class LowerMeasured:
             row = view.job_row(job)
             stops = view.job_option(row) >= 0 and row not in view.suspended and view.now_s - asked_s < ASKED_S
             if stops and job not in self._resumed:
-                net[view.machine.domain_of_unit[view.job_units(row)]] = 0.0
+                net[view.machine.device_of_unit[view.job_units(row)]] = 0.0
         for job, (asked_s, drawn_w) in self._resumed.items():
             row = view.job_row(job)
             if view.job_option(row) >= 0:
-                domains = np.unique(view.machine.domain_of_unit[view.job_units(row)])
-                unseen = domains[power.since_s[domains] < asked_s]
-                net[unseen] = np.maximum(net[unseen], drawn_w / len(domains))
+                devices = np.unique(view.machine.device_of_unit[view.job_units(row)])
+                unseen = devices[power.since_s[devices] < asked_s]
+                net[unseen] = np.maximum(net[unseen], drawn_w / len(devices))
         return net
 
     def _drawn_w(self, view: View, rows: Rows, net: Floats) -> Floats:
-        """Return what each job draws of its domains, by its share of their busy units. Shape (k,)."""
-        domain = view.machine.domain_of_unit
-        busy = np.bincount(domain[~np.isnan(view.counted_unit_w)], minlength=view.machine.domains)
+        """Return what each job draws of its devices, by its share of their busy units. Shape (k,)."""
+        device = view.machine.device_of_unit
+        busy = np.bincount(device[~np.isnan(view.counted_unit_w)], minlength=view.machine.devices)
         share = net / np.maximum(busy, 1)
-        return np.array([float(share[domain[view.job_units(int(row))]].sum()) for row in rows])
+        return np.array([float(share[device[view.job_units(int(row))]].sum()) for row in rows])
 
     # -- what is lowered ---------------------------------------------------------------------------
-    def _lower(self, view: View, power: DomainPower, net: Floats, needed_w: float, room_w: float) -> list[Action]:
+    def _lower(self, view: View, power: DevicePower, net: Floats, needed_w: float, room_w: float) -> list[Action]:
         """Return actions that take so many watts from jobs, or all that they can.
 
         ``room_w`` of them are below the cap. Nobody is stopped for an excess that is no more than that.
@@ -173,7 +173,7 @@ class LowerMeasured:
             needed_w -= freed_w
         return found
 
-    def _limit(self, view: View, power: DomainPower, net: Floats, needed_w: float) -> tuple[list[Action], float]:
+    def _limit(self, view: View, power: DevicePower, net: Floats, needed_w: float) -> tuple[list[Action], float]:
         """Return lower limits, and the watts that they take; ``net`` becomes what they leave."""
         limits, before = view.limits, self._limits(view)
         low, may = power.idle_w, power.draws
@@ -212,10 +212,10 @@ class LowerMeasured:
         return found, float(drawn[chosen].sum())
 
     # -- what is given back ------------------------------------------------------------------------
-    def _give_back(self, view: View, power: DomainPower, room_w: float, most_w: float) -> list[Action]:
+    def _give_back(self, view: View, power: DevicePower, room_w: float, most_w: float) -> list[Action]:
         """Return which parked jobs go on, and which limits are raised, with so many watts.
 
-        ``most_w`` are all that the cap leaves: what even the maxima of busy domains leave of them is room, too.
+        ``most_w`` are all that the cap leaves: what even the maxima of busy devices leave of them is room, too.
         """
         unlimited_w = self._most_w(view)
         left_w = most_w - float(np.maximum(unlimited_w - power.idle_w, 0.0)[power.draws].sum())
@@ -246,13 +246,13 @@ class LowerMeasured:
 
     @staticmethod
     def _most_w(view: View) -> Floats:
-        """Return what each domain can draw at most; inf where the machine states no maximum. Shape (D,)."""
+        """Return what each device can draw at most; inf where the machine states no maximum. Shape (D,)."""
         machine = view.machine
         unit = machine.by_unit([INF if p.max_w is None else p.max_w for p in machine.partitions])
-        return np.add.reduceat(unit, machine.domain_start[:-1])
+        return np.add.reduceat(unit, machine.device_start[:-1])
 
     def _raise(self, view: View, most_w: Floats, room_w: float) -> list[Action]:
-        """Return higher limits, by equal shares of the room; one that reaches what its domain can draw is lifted."""
+        """Return higher limits, by equal shares of the room; one that reaches what its device can draw is lifted."""
         before = self._limits(view)
         if view.limits is not None:
             most_w = np.where(view.limits.settable, np.minimum(most_w, view.limits.high_w), -INF)
@@ -267,7 +267,7 @@ class LowerMeasured:
         """Return the action that sets limits, and remember it; none for none."""
         if not len(which):
             return []
-        action = SetDomainCaps(which, new)
+        action = SetDeviceLimits(which, new)
         self._asked = action, before[which].copy()
         self._limit_w[which] = new
         return [action]

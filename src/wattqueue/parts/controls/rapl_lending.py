@@ -106,21 +106,21 @@ class RaplLending(RaplRedistribution):
 
 
 def promised_limits(view: View, promises: Sequence[Promise], minimum_w: float) -> tuple[Flags, Microwatts]:
-    """Return the power domains that are busy beyond each promised time, and what their caps may sum to.
+    """Return the devices that are busy beyond each promised time, and what their caps may sum to.
 
-    That is the budget less what is promised, and less the watts of all other domains: idle, at least the least cap.
+    That is the budget less what is promised, and less the watts of all other devices: idle, at least the least cap.
     Shapes (k, D) and (k,).
     """
     from wattqueue.kernels.redistribution import ROUNDING_UW
 
     machine = view.machine
-    idle_w = machine.domain_idle_w * float(machine.cap_scope != "jobs")
+    idle_w = machine.device_idle_w * float(machine.cap_scope != "jobs")
     others_uw = np.ceil(np.maximum(idle_w, minimum_w) * MICRO - ROUNDING_UW).astype(np.int64)
     time_s = np.array([promise.time_s for promise in promises])
-    held = np.zeros((len(promises), machine.domains), np.bool_)
+    held = np.zeros((len(promises), machine.devices), np.bool_)
     for row in view.running:
         late = view.expected_end_s[row] > time_s
         if late.any():
-            held[np.ix_(late, machine.domain_of_unit[view.job_units(int(row))])] = True
+            held[np.ix_(late, machine.device_of_unit[view.job_units(int(row))])] = True
     net_uw = np.array([round(promise.net_w * MICRO) for promise in promises])
     return held, round(view.cap_w * MICRO) - net_uw - np.where(held, 0, others_uw).sum(axis=1)

@@ -17,7 +17,7 @@ is corrected:
 * 17: P less the last raise, not less all of them. The sum of all shares is at most the pool.
 
 What nobody takes is not lost: the reserve is the budget less the sum of the caps, and the caller hands it in as
-``spare_w`` at the next step. Without it caps would only fall. A socket is any power domain with a cap of its own.
+``spare_w`` at the next step. Without it caps would only fall. A socket is any device with a cap of its own.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from wattqueue.errors import InputError
 from wattqueue.kernels import codes
 from wattqueue.kernels.codes import MICRO
 from wattqueue.model.bounds import CAP_W
-from wattqueue.parts.actions import Action, Refusal, SetDomainCaps
+from wattqueue.parts.actions import Action, Refusal, SetDeviceLimits
 from wattqueue.parts.contracts import Floats
 from wattqueue.parts.run_contracts import CompiledStep
 
 if TYPE_CHECKING:
     from wattqueue.kernels.redistribution import Sockets
-    from wattqueue.policy.domain_limits import DomainLimits
+    from wattqueue.policy.device_limits import DeviceLimits
     from wattqueue.policy.view import View
 
 LOWER = 0.92
@@ -224,7 +224,7 @@ class RaplRedistribution:
     """Keep the sum of the sockets' caps within the budget, and move watts to where they are used, every 4 s.
 
     The budget is the cap in force; at first each socket has an even share of it. Without ``measure`` it reads the
-    machine's power sensors (``view.domain_w``). Caps are lowered before others are raised. With ``reset`` a socket on
+    machine's power sensors (``view.device_w``). Caps are lowered before others are raised. With ``reset`` a socket on
     which a job has started begins with its even share again (``reset_at_start``).
 
     Overshoot: caps in force never sum to more than a constant budget. So in a period in which the demand of a socket
@@ -241,11 +241,11 @@ class RaplRedistribution:
     Reference: paper 3, section 4.4.
     """
 
-    acts_on: ClassVar[tuple[str, ...]] = ("limit", "domains")
+    acts_on: ClassVar[tuple[str, ...]] = ("limit", "devices")
     events: frozenset[str] = frozenset()
     """None: woken by its period only."""
     sets_limits: bool = True
-    """Whether it limits power domains: what a job draws does not tell then at which frequency it runs."""
+    """Whether it limits devices: what a job draws does not tell then at which frequency it runs."""
     holds_budget: bool = True
     """Its limits sum to no more than the cap: on a cluster nothing starts before they are in force."""
     lends: ClassVar[bool] = False
@@ -276,7 +276,7 @@ class RaplRedistribution:
         """Forget the limits and jobs of a run before."""
         self._cap_w = np.zeros(0)
         """Limits that were asked for and not refused; none before the first."""
-        self._asked: list[tuple[SetDomainCaps, Floats]] = []
+        self._asked: list[tuple[SetDeviceLimits, Floats]] = []
         """The last actions, each with the limits before it."""
         self._running: set[str] = set()
 
@@ -287,16 +287,16 @@ class RaplRedistribution:
 
     @property
     def limits_w(self) -> Floats:
-        """Return the limits of power domains that are in force, as far as no driver has refused them. Shape (D,).
+        """Return the device limits that are in force, as far as no driver has refused them. Shape (D,).
 
         Shape (0,) where there is no budget.
         """
         return self._cap_w
 
     def act(self, view: View) -> Sequence[Action]:
-        """Return the changed limits of power domains (sockets), those that are lowered first."""
+        """Return the changed device limits (sockets), those that are lowered first."""
         self._forget_refused(view.refusals)
-        before, budget_w, sockets = self._cap_w, view.cap_w, view.machine.domains
+        before, budget_w, sockets = self._cap_w, view.cap_w, view.machine.devices
         begins = self._begins(view)
         if budget_w == INF:
             return self._ask(np.full(sockets, INF), before) if len(before) else []
@@ -309,9 +309,9 @@ class RaplRedistribution:
 
     def _power_w(self, view: View) -> Floats:
         """Return the watts that each socket draws, by the machine's sensors if nothing else measures."""
-        return view.domain_w if self.measure is None else self.measure(view)
+        return view.device_w if self.measure is None else self.measure(view)
 
-    def _follow(self, view: View, limits: DomainLimits, begins: NDArray[np.intp]) -> list[Action]:
+    def _follow(self, view: View, limits: DeviceLimits, begins: NDArray[np.intp]) -> list[Action]:
         """Return the changes from limits that the driver knows, within the ranges that it states."""
         power_w, budget_w = self._power_w(view), view.cap_w
         first, free = not len(self._cap_w), limits.settable
@@ -326,7 +326,7 @@ class RaplRedistribution:
         actions = self._ask(cap, before)
         same = np.flatnonzero(free & (cap == before)) if first else np.zeros(0, np.intp)
         # All of them at first: also a limit that stays holds only for as long as somebody asks for it.
-        return [*actions, *([SetDomainCaps(same, cap[same])] if len(same) else [])]
+        return [*actions, *([SetDeviceLimits(same, cap[same])] if len(same) else [])]
 
     def _even_w(self, budget_w: float, sockets: int) -> float:
         """Return an even share of the budget in whole microwatts, within the hardware's limits."""
@@ -341,7 +341,7 @@ class RaplRedistribution:
         if not (self.reset and began):
             return np.zeros(0, np.intp)
         units = np.concatenate([view.job_units(row) for row in began])
-        return np.asarray(view.machine.domain_of_unit[units], np.intp)
+        return np.asarray(view.machine.device_of_unit[units], np.intp)
 
     def _step(
         self,
@@ -397,7 +397,7 @@ class RaplRedistribution:
         """
         self._cap_w = cap_w if cap_w[0] < INF else np.zeros(0)
         changed = [np.flatnonzero(cap_w < before), np.flatnonzero(cap_w > before)]
-        self._asked = [(SetDomainCaps(which, cap_w[which]), before[which]) for which in changed if len(which)]
+        self._asked = [(SetDeviceLimits(which, cap_w[which]), before[which]) for which in changed if len(which)]
         return [action for action, _ in self._asked]
 
     def _forget_refused(self, refusals: Sequence[Refusal]) -> None:
@@ -408,7 +408,7 @@ class RaplRedistribution:
                 continue
             if not len(self._cap_w):
                 self._cap_w = np.full(len(before), INF)
-            self._cap_w[action.domains] = before
+            self._cap_w[action.devices] = before
         if len(self._cap_w) and not (self._cap_w < INF).all():
             self._cap_w = np.zeros(0)  # the first limits were refused: begin again
         self._asked = []

@@ -1,4 +1,4 @@
-"""Limits of power domains that several jobs share: cases worked out by hand."""
+"""Device limits that several jobs share: cases worked out by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import Action, SetDomainCaps, StopNode
+from wattqueue.parts.actions import Action, SetDeviceLimits, StopNode
 from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
@@ -21,7 +21,7 @@ from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.truth import NodeEvents
 
 SOCKETS = Machine("two sockets", (Partition("p", 1, unit="core", sockets_per_node=2, cores_per_socket=2, max_w=100.0),))
-"""Four cores of one node, 0 and 1 in the first domain; watts fall with the square of the speed, time is 1 / speed."""
+"""Four cores of one node, 0 and 1 in the first device; watts fall with the square of the speed, time is 1 / speed."""
 
 
 class Once:
@@ -52,7 +52,7 @@ def replay(rows: list[tuple[float, int, float]], control: Once, machine: Machine
 
 def test_two_jobs_share_the_limit_of_their_socket() -> None:
     """200 W of demand under 50 W: a quarter of the watts at half the speed."""
-    run = replay([(0.0, 1, 10.0), (0.0, 1, 10.0)], Once(0.0, SetDomainCaps([0], [50.0])))
+    run = replay([(0.0, 1, 10.0), (0.0, 1, 10.0)], Once(0.0, SetDeviceLimits([0], [50.0])))
     assert run.schedule.end_s.tolist() == [20.0, 20.0]
     assert run.schedule.energy_j.tolist() == [500.0, 500.0]
     assert run.power.jobs_w.max() == 50.0
@@ -60,20 +60,20 @@ def test_two_jobs_share_the_limit_of_their_socket() -> None:
 
 def test_the_end_of_one_speeds_the_other_up() -> None:
     """Half the speed for 20 s, then 50 W for one core alone: 0.7071 of the speed for what is left."""
-    run = replay([(0.0, 1, 10.0), (0.0, 1, 20.0)], Once(0.0, SetDomainCaps([0], [50.0])))
+    run = replay([(0.0, 1, 10.0), (0.0, 1, 20.0)], Once(0.0, SetDeviceLimits([0], [50.0])))
     assert run.schedule.end_s.tolist() == [20.0, pytest.approx(20.0 + 10.0 * 2**0.5, abs=1e-6)]
     assert run.power.jobs_w.tolist()[:2] == [50.0, 50.0]
 
 
 def test_a_start_slows_the_job_beside_it() -> None:
     """Alone it needs no more than the limit; from 5 s on both run at 0.7071 of the speed."""
-    run = replay([(0.0, 1, 10.0), (5.0, 1, 5.0)], Once(0.0, SetDomainCaps([0], [100.0])))
+    run = replay([(0.0, 1, 10.0), (5.0, 1, 5.0)], Once(0.0, SetDeviceLimits([0], [100.0])))
     assert run.schedule.end_s.tolist() == pytest.approx([5.0 + 5.0 * 2**0.5] * 2, abs=1e-6)
 
 
-def test_the_slowest_domain_slows_the_whole_job() -> None:
+def test_the_slowest_device_slows_the_whole_job() -> None:
     """Three cores over both sockets; the second is limited to what half the speed takes. Other jobs gain nothing."""
-    control = Once(0.0, SetDomainCaps([0, 1], [100.0, 50.0]))
+    control = Once(0.0, SetDeviceLimits([0, 1], [100.0, 50.0]))
     run = replay([(0.0, 1, 10.0), (0.0, 3, 10.0)], control)
     # The first socket by itself runs at 0.7071, though its second core is held back further.
     assert run.schedule.end_s.tolist() == [pytest.approx(10.0 * 2**0.5, abs=1e-6), 20.0]
@@ -83,7 +83,7 @@ def test_the_slowest_domain_slows_the_whole_job() -> None:
 def test_idle_cores_count_below_the_limit() -> None:
     """One core idles at 10 W: 45 W of limit leave 35 W, of which 25 W are above idle."""
     machine = Machine("idle", (replace(SOCKETS.partitions[0], idle_w=10.0),))
-    run = replay([(0.0, 1, 10.0)], Once(0.0, SetDomainCaps([0], [45.0])), machine)
+    run = replay([(0.0, 1, 10.0)], Once(0.0, SetDeviceLimits([0], [45.0])), machine)
     assert run.power.jobs_w.max() == pytest.approx(35.0, abs=1e-6)
 
 
@@ -91,7 +91,7 @@ def test_a_job_below_idle_is_slowed_with_its_socket_and_draws_no_more() -> None:
     """The socket is limited to idle watts: both jobs run at a tenth; 20 W of the one stay, the other idles at 50 W."""
     machine = Machine("idle", (replace(SOCKETS.partitions[0], idle_w=50.0),))
     jobs = Jobs.build([0.0, 0.0], [1, 1], [10.0, 10.0], walltime_s=[40.0] * 2, mean_power_w=[20.0, 150.0])
-    policy = replace(load_policy("easy"), controls=(Once(0.0, SetDomainCaps([0], [70.0])),))
+    policy = replace(load_policy("easy"), controls=(Once(0.0, SetDeviceLimits([0], [70.0])),))
     run = simulate(jobs, machine, policy)
     assert run.schedule.end_s.tolist() == [100.0, 100.0]
     assert run.power.jobs_w.max() == pytest.approx(20.0 + 50.0 + 100.0 * 0.01)
@@ -99,7 +99,7 @@ def test_a_job_below_idle_is_slowed_with_its_socket_and_draws_no_more() -> None:
 
 def test_what_an_end_gives_to_others_is_in_the_ledger() -> None:
     """The third job fits beside two slowed ones, at 150 W of 200; when one ends the other takes the room."""
-    control = Once(0.0, SetDomainCaps([0], [100.0]))
+    control = Once(0.0, SetDeviceLimits([0], [100.0]))
     rows = [(0.0, 1, 10.0), (0.0, 1, 100.0), (1.0, 1, 10.0), (15.0, 1, 10.0)]
     run = replay(rows, control, cap=Cap.constant(200.0))
     assert run.schedule.start_s.tolist() == [0.0, 0.0, 1.0, 15.0]
@@ -107,8 +107,8 @@ def test_what_an_end_gives_to_others_is_in_the_ledger() -> None:
 
 
 def test_a_limit_without_room_leaves_everything_as_it_was() -> None:
-    control = Once(0.0, SetDomainCaps([0], [50.0]))
-    later = Once(2.0, SetDomainCaps([0, 0], [60.0, 200.0]))
+    control = Once(0.0, SetDeviceLimits([0], [50.0]))
+    later = Once(2.0, SetDeviceLimits([0, 0], [60.0, 200.0]))
     jobs = Jobs.build([0.0, 0.0, 1.0], [1, 1, 1], [10.0] * 3, walltime_s=[40.0] * 3, max_power_w=[100.0] * 3)
     policy = replace(load_policy("easy", estimator="oracle-max"), controls=(control, later))
     run = simulate(jobs, SOCKETS, policy, cap=Cap.constant(200.0))
@@ -117,24 +117,24 @@ def test_a_limit_without_room_leaves_everything_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("domains", "caps_w"), [([2], [50.0]), ([-1], [50.0]), ([0], [-1.0]), ([0, 1], [50.0, np.nan])]
+    ("devices", "caps_w"), [([2], [50.0]), ([-1], [50.0]), ([0], [-1.0]), ([0, 1], [50.0, np.nan])]
 )
-def test_what_is_no_limit_is_refused(domains: list[int], caps_w: list[float]) -> None:
-    control = Once(0.0, SetDomainCaps(domains, caps_w))
+def test_what_is_no_limit_is_refused(devices: list[int], caps_w: list[float]) -> None:
+    control = Once(0.0, SetDeviceLimits(devices, caps_w))
     run = replay([(0.0, 1, 10.0), (3.0, 1, 10.0)], control)
     assert control.reasons == [NO_OPTION]
     assert run.schedule.end_s.tolist() == [10.0, 13.0]
 
 
-@pytest.mark.parametrize(("domains", "caps_w"), [([0.5], [50.0]), ([0, 1], [50.0]), ([[0]], [[50.0]])])
-def test_arrays_that_do_not_fit_name_the_control(domains: Any, caps_w: Any) -> None:
+@pytest.mark.parametrize(("devices", "caps_w"), [([0.5], [50.0]), ([0, 1], [50.0]), ([[0]], [[50.0]])])
+def test_arrays_that_do_not_fit_name_the_control(devices: Any, caps_w: Any) -> None:
     with pytest.raises(PolicyError) as caught:
-        replay([(0.0, 1, 10.0)], Once(0.0, SetDomainCaps(domains, caps_w)))
+        replay([(0.0, 1, 10.0)], Once(0.0, SetDeviceLimits(devices, caps_w)))
     assert caught.value.where == "Once"
 
 
-def test_no_domain_is_no_action() -> None:
-    run = replay([(0.0, 1, 10.0)], Once(0.0, SetDomainCaps([], [])))
+def test_no_device_is_no_action() -> None:
+    run = replay([(0.0, 1, 10.0)], Once(0.0, SetDeviceLimits([], [])))
     assert (run.schedule.end_s.tolist(), run.notes) == ([10.0], {})
 
 

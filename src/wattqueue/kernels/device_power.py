@@ -1,4 +1,4 @@
-"""What power sensors show of power domains: readings for controls that limit them."""
+"""What power sensors show of devices: readings for controls that limit them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ NAN = float("nan")
 
 
 @entry
-def read_domains(view: KernelView, of_unit: Array, found_w: Array) -> None:
-    """Write the measured watts of each power domain to ``found_w`` (D,) float64, NaN where a sensor shows nothing.
+def read_devices(view: KernelView, of_unit: Array, found_w: Array) -> None:
+    """Write the measured watts of each device to ``found_w`` (D,) float64, NaN where a sensor shows nothing.
 
-    ``of_unit`` (U,) int32 domain of each unit. A domain that shares a sensor with others has an even share by units.
+    ``of_unit`` (U,) int32 device of each unit. A device that shares a sensor with others has an even share by units.
     """
     measured = view.measured
-    for domain in range(len(found_w)):
-        found_w[domain] = 0.0
+    for device in range(len(found_w)):
+        found_w[device] = 0.0
     for sensor in range(len(measured.sample_uw)):
         low, high, sample = measured.start[sensor], measured.start[sensor + 1], measured.sample_uw[sensor]
         unit = NAN

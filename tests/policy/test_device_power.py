@@ -1,4 +1,4 @@
-"""What power domains draw by readings that move, stand still, or say nothing: known answers."""
+"""What devices draw by readings that move, stand still, or say nothing: known answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.actions import Action
-from wattqueue.policy.domain_limits import DomainReadings
-from wattqueue.policy.domain_power import DomainPower, domain_power
+from wattqueue.policy.device_limits import DeviceReadings
+from wattqueue.policy.device_power import DevicePower, device_power
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.state_view import StateView
 from wattqueue.sim.engine import simulate
@@ -27,16 +27,16 @@ class Reads:
 
     def __init__(self, power_w: list[float], moves: list[bool]) -> None:
         self.power_w, self.moves = np.array(power_w), np.array(moves)
-        self.found: DomainPower | None = None
+        self.found: DevicePower | None = None
 
     def act(self, view: StateView) -> Sequence[Action]:
         if view.now_s >= 20.0 and self.found is None:
             taken = np.full(4, view.now_s)
-            self.found = domain_power(replace(view, readings=DomainReadings(self.power_w, taken, self.moves)))
+            self.found = device_power(replace(view, readings=DeviceReadings(self.power_w, taken, self.moves)))
         return []
 
 
-def read(power_w: list[float], moves: list[bool]) -> DomainPower:
+def read(power_w: list[float], moves: list[bool]) -> DevicePower:
     """One job runs on the first node, predicted at 150 W."""
     control = Reads(power_w, moves)
     jobs = Jobs.build(np.zeros(1), np.ones(1), np.full(1, 100.0))

@@ -1,4 +1,4 @@
-"""What power domains draw, by what is measured, as a control that acts by it sees it (rule 16 of docs/semantics.md).
+"""What devices draw, by what is measured, as a control that acts by it sees it (rule 16 of docs/semantics.md).
 
 A simulation reads the machine's power sensors; live the controller hands over what its telemetry shows. Either way the
 same rules hold for a reading: one that says nothing of now is none, and the prediction counts; one that stands still
@@ -11,21 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wattqueue.kernels.domain_power import read_domains
+from wattqueue.kernels.device_power import read_devices
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.domain_limits import DomainReadings, Flags
+from wattqueue.policy.device_limits import DeviceReadings, Flags
 from wattqueue.policy.state_view import StateView, own_kernel
 
 
-class DomainPower(NamedTuple):
-    """What power domains draw. Shapes (D,)."""
+class DevicePower(NamedTuple):
+    """What devices draw. Shapes (D,)."""
 
     base_w: float
-    """Watts that the cap counts beside the domains."""
+    """Watts that the cap counts beside the devices."""
     net_w: Floats
-    """Watts in the cap's scope that no idle sum has: above idle, or in the scope ``jobs`` all of a busy domain's."""
+    """Watts in the cap's scope that no idle sum has: above idle, or in the scope ``jobs`` all of a busy device's."""
     idle_w: Floats
-    """Watts that are not in ``net_w``: what a limit on the domain has to leave beside them."""
+    """Watts that are not in ``net_w``: what a limit on the device has to leave beside them."""
     since_s: Floats
     """From when on it was measured; -inf where the prediction counts."""
     draws: Flags
@@ -38,16 +38,16 @@ class DomainPower(NamedTuple):
 
     @property
     def is_measured(self) -> bool:
-        """Whether at least one domain in use is measured; elsewhere all is predicted."""
+        """Whether at least one device in use is measured; elsewhere all is predicted."""
         return bool(np.isfinite(self.since_s[self.draws]).any())
 
 
-def domain_power(view: StateView) -> DomainPower | None:
-    """Return what each power domain draws; None where nothing measures."""
+def device_power(view: StateView) -> DevicePower | None:
+    """Return what each device draws; None where nothing measures."""
     read = view.readings if view.readings is not None else _sensors(view)
     if read is None:
         return None
-    first = view.machine.domain_start[:-1]
+    first = view.machine.device_start[:-1]
     idle_unit = view.machine.by_unit([part.idle_w for part in view.machine.partitions])
     idle_w = np.add.reduceat(idle_unit, first)
     unit_w, busy = view.counted_unit_w, ~np.isnan(view.counted_unit_w)
@@ -63,32 +63,32 @@ def domain_power(view: StateView) -> DomainPower | None:
     since_s = np.where(known, read.taken_s, -np.inf)
     if view.machine.cap_scope == "jobs":
         net_w = np.where(np.logical_or.reduceat(busy, first), used, 0.0)
-        return DomainPower(view.base_w, net_w, 0.0 * idle_w, since_s, draws)
-    return DomainPower(view.base_w, np.maximum(used - idle_w, 0.0), idle_w, since_s, draws)
+        return DevicePower(view.base_w, net_w, 0.0 * idle_w, since_s, draws)
+    return DevicePower(view.base_w, np.maximum(used - idle_w, 0.0), idle_w, since_s, draws)
 
 
-def _sensors(view: StateView) -> DomainReadings | None:
+def _sensors(view: StateView) -> DeviceReadings | None:
     """Return what the machine's sensors show; None where it has none, or they are not read."""
     samples, machine = own_kernel(view).measured, view.machine
     if not len(samples.sample_uw):
         return None
-    begin_s = samples.begin_s[samples.of_unit[machine.domain_start[:-1]]]
-    return DomainReadings(sampled_w(view), begin_s, np.ones(machine.domains, np.bool_))
+    begin_s = samples.begin_s[samples.of_unit[machine.device_start[:-1]]]
+    return DeviceReadings(sampled_w(view), begin_s, np.ones(machine.devices, np.bool_))
 
 
 def sampled_w(view: StateView) -> Floats:
-    """Return the measured watts of each power domain, NaN where a sensor shows nothing. Shape (D,)."""
-    found = np.empty(view.machine.domains)
-    read_domains(own_kernel(view), view.machine.domain_of_unit, found)
+    """Return the measured watts of each device, NaN where a sensor shows nothing. Shape (D,)."""
+    found = np.empty(view.machine.devices)
+    read_devices(own_kernel(view), view.machine.device_of_unit, found)
     return found
 
 
 def _latest_start_s(view: StateView) -> Floats:
-    """Return since when each domain has the jobs that it has; -inf for none. Shape (D,)."""
+    """Return since when each device has the jobs that it has; -inf for none. Shape (D,)."""
     samples = own_kernel(view).measured
     if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised
         start_s = np.where(samples.has_job != 0, samples.since_s, -np.inf)
     else:
         job, start_s = view.unit_job, np.full(view.machine.units, -np.inf)
         start_s[job >= 0] = view.jobs.observed.start_s[job[job >= 0]]
-    return np.asarray(np.maximum.reduceat(start_s, view.machine.domain_start[:-1]), np.float64)
+    return np.asarray(np.maximum.reduceat(start_s, view.machine.device_start[:-1]), np.float64)

@@ -1,4 +1,4 @@
-"""Limits and readings of power domains as a driver knows them: what is in force, what can be set, what is measured.
+"""Limits and readings of devices as a driver knows them: what is in force, what can be set, what is measured.
 
 A simulation has none: every limit takes effect at once, so that a control knows what it set. On a cluster a limit is
 set by the agent of a node, which may be silent or refuse it, so that a control begins each step with what the driver
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.parts.actions import SetDomainCaps
+from wattqueue.parts.actions import SetDeviceLimits
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import NO_OPTION
 
 OUT_OF_REACH = "the agent of a node does not carry it out"
-"""Why a limit of a domain that cannot be set is refused; the driver's status names the node and the reason."""
+"""Why a limit of a device that cannot be set is refused; the driver's status names the node and the reason."""
 BELOW_RANGE = "below what the node takes"
 Flags = NDArray[np.bool_]
 SLACK_W = 1e-6
@@ -26,10 +26,10 @@ SLACK_W = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DomainLimits:
-    """Limits of all power domains, in watts. Shapes (D,).
+class DeviceLimits:
+    """Limits of all devices, in watts. Shapes (D,).
 
-    A domain that cannot be set now has ``low_w`` = ``high_w`` = ``cap_w``: the most that it may draw.
+    A device that cannot be set now has ``low_w`` = ``high_w`` = ``cap_w``: the most that it may draw.
 
     Attributes:
         cap_w: Limit that holds, or that is being set; within ``low_w`` and ``high_w``.
@@ -49,39 +49,39 @@ class DomainLimits:
 
     @property
     def settable(self) -> NDArray[np.bool_]:
-        """Return which domains can be set at all. Shape (D,)."""
+        """Return which devices can be set at all. Shape (D,)."""
         return self.low_w < self.high_w
 
-    def with_caps(self, action: SetDomainCaps) -> tuple[DomainLimits, dict[int, float], str]:
-        """Return the limits after an action, the new ones by domain, and why it is refused (empty if it is not).
+    def with_caps(self, action: SetDeviceLimits) -> tuple[DeviceLimits, dict[int, float], str]:
+        """Return the limits after an action, the new ones by device, and why it is refused (empty if it is not).
 
         A limit above what can be set, infinity among them, is the highest that can. The action is carried out as a
         whole or not at all.
 
         Raises: TypeError for arrays of other kinds or lengths.
         """
-        domains, caps = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
-        if not len(domains) and not len(caps):
+        devices, caps = np.asarray(action.devices), np.asarray(action.caps_w, np.float64)
+        if not len(devices) and not len(caps):
             return self, {}, ""
-        if domains.dtype.kind not in "iu" or domains.ndim != 1 or domains.shape != caps.shape:
-            raise TypeError("domains are whole numbers, and as many as caps_w")
-        if domains.min() < 0 or domains.max() >= len(self.cap_w) or not (caps >= 0).all():
+        if devices.dtype.kind not in "iu" or devices.ndim != 1 or devices.shape != caps.shape:
+            raise TypeError("devices are whole numbers, and as many as caps_w")
+        if devices.min() < 0 or devices.max() >= len(self.cap_w) or not (caps >= 0).all():
             return self, {}, NO_OPTION
-        changed = (caps < self.cap_w[domains] - SLACK_W) | (caps > self.cap_w[domains] + SLACK_W)
-        fixed = ~self.settable[domains]
-        # Infinity lifts a limit: of a domain without one that is nothing new.
+        changed = (caps < self.cap_w[devices] - SLACK_W) | (caps > self.cap_w[devices] + SLACK_W)
+        fixed = ~self.settable[devices]
+        # Infinity lifts a limit: of a device without one that is nothing new.
         if (fixed & changed & np.isfinite(caps)).any():
             return self, {}, OUT_OF_REACH
-        if (~fixed & (caps < self.low_w[domains] - SLACK_W)).any():
+        if (~fixed & (caps < self.low_w[devices] - SLACK_W)).any():
             return self, {}, BELOW_RANGE
-        domains, caps = domains[~fixed], caps[~fixed]
+        devices, caps = devices[~fixed], caps[~fixed]
         new = self.cap_w.copy()
-        new[domains] = np.clip(caps, self.low_w[domains], self.high_w[domains])
-        return replace(self, cap_w=new), dict(zip(domains.tolist(), new[domains].tolist(), strict=True)), ""
+        new[devices] = np.clip(caps, self.low_w[devices], self.high_w[devices])
+        return replace(self, cap_w=new), dict(zip(devices.tolist(), new[devices].tolist(), strict=True)), ""
 
 
-class DomainReadings(NamedTuple):
-    """Readings of all power domains, as live telemetry has them. Shapes (D,)."""
+class DeviceReadings(NamedTuple):
+    """Readings of all devices, as live telemetry has them. Shapes (D,)."""
 
     power_w: Floats
     """Watts; NaN without a fresh reading."""
