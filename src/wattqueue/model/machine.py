@@ -22,6 +22,7 @@ from wattqueue.model import bounds
 from wattqueue.model.known_files import KnownFiles
 from wattqueue.model.physics import PhysicsFiles
 from wattqueue.model.power_sensor import Covers, PowerSensor
+from wattqueue.model.supply import SupplyDomain, SupplyTree
 
 CapScope = Literal["machine", "dynamic", "jobs"]
 """What a cap covers (rule 14 of docs/semantics.md)."""
@@ -133,7 +134,8 @@ class Machine:
     P partitions, O options. Units (U), devices (D) and nodes (N) are numbered over the whole machine, partition
     by partition; the units of a device are neighbours, and so are those of a node.
 
-    Raises: MachineError without a partition, with two of one name, or with too many units.
+    Raises: MachineError without a partition, with two of one name, with too many units, or with power domains that are
+    no tree (``SupplyTree``).
     """
 
     name: str
@@ -149,6 +151,8 @@ class Machine:
     """Files that state what jobs truly draw and take on it; ``runs.physics`` reads them."""
     known: KnownFiles | None = None
     """Files that policies may read where their rows name none (``policy/for_machine.py``)."""
+    supply: tuple[SupplyDomain, ...] = ()
+    """Power domains through which it is supplied, in any order; empty where the cap alone limits (rule 22)."""
     source: str = ""
     """Where the figures come from, as free text for reports."""
 
@@ -163,6 +167,13 @@ class Machine:
             bounds.CAP_W.require(self.cap_w, "cap_w", where=self.name, kind=MachineError)
         if self.cap_scope not in ("machine", "dynamic", "jobs"):
             raise MachineError(f"cap_scope {self.cap_scope!r}", where=self.name, hint="use machine, dynamic or jobs")
+        if self.supply:
+            _ = self.supply_tree  # checked as a whole
+
+    @cached_property
+    def supply_tree(self) -> SupplyTree:
+        """Return the power domains as a tree; without domains where none are stated."""
+        return SupplyTree.of(self.supply, self.partitions, in_watts=self.cap_scope == "machine")
 
     def by_unit(self, figures: Sequence[float]) -> NDArray[np.float64]:
         """Return for each unit the figure of its partition. ``figures``: one for each partition. Shape (U,)."""

@@ -22,6 +22,7 @@ from wattqueue.policy.interfaces import AXES, method_of, stated
 from wattqueue.policy.lists import parts_in
 from wattqueue.policy.registry import part_name
 from wattqueue.policy.rows import FOR_MACHINE, listed
+from wattqueue.policy.supply import require_supply
 
 if TYPE_CHECKING:
     from wattqueue.model.known_jobs import Past
@@ -422,6 +423,7 @@ def require_carried_out(
     for lacks, what, hint in lacking:
         if lacks:
             raise PolicyError(f"has {what}, which {driver.name} does not carry out", where=policy.name, hint=hint)
+    require_supply(policy.name, driver.name, machine, prediction, learns=needs.online is not None)
     require_sensors(policy, needs, driver, machine)
 
 

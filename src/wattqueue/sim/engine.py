@@ -56,6 +56,7 @@ from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
 from wattqueue.policy.session import Session
+from wattqueue.policy.supply import require_begun, require_within
 from wattqueue.sim.control_step import control_step_of, step_beside_others
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.limit_curves import no_curves
@@ -250,6 +251,7 @@ class Simulation:
         if actual is not None:
             check_prediction(known, machine, actual)
         entries, window = drop_too_wide(*drop_unoffered(entries, window, prediction), jobs, machine)
+        require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
         require_carried_out(policy, needs, ABILITIES, len(jobs.app.names), machine, prediction)
         self.without_effect = without_effect(
             Situation(policy, machine, known, signals, window, as_recorded=actual is None)
@@ -432,6 +434,8 @@ class Simulation:
         They take over the log's columns instead of copying them, so call it once.
         """
         beyond = int(self.view.by_unit.beyond.sum())
+        if self.machine.supply and self.session.needs.online is not None:
+            require_within(self.policy.name, self.machine, self.view.predicted.power_uw)
         schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
         unprofiled = BASE_COUNTED if self.session.estimation.keeps_base else NO_FACTORS
         counts = {unprofiled: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}

@@ -35,6 +35,7 @@ from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.checked_toml import first_finding
 from wattqueue.formats.known_files import anchored_known, known_files
+from wattqueue.formats.machine.supply import supply_of
 from wattqueue.formats.physics import anchored, physics_files
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
@@ -44,6 +45,7 @@ from wattqueue.model.known_files import KnownFiles
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.physics import EarFiles, PhysicsFiles
 from wattqueue.model.power_sensor import PowerSensor
+from wattqueue.model.supply import SupplyDomain
 from wattqueue.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -92,17 +94,18 @@ def read_machine(path: Path) -> Machine:
     Raises: InputError for a file that cannot be read; MachineError naming file, partition and key.
     """
     data = read_toml(path)
-    machine = machine_of(data, path)
+    machine = machine_of(data, path, path.parent)
     physics, known = machine.physics, machine.known
     if physics is not None:
         machine = replace(machine, physics=anchored(physics, path.parent))
     return machine if known is None else replace(machine, known=anchored_known(known, path.parent))
 
 
-def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
+def machine_of(data: Mapping[str, Any], where: str | Path, folder: Path = Path()) -> Machine:
     """Return a machine from nested dictionaries as TOML gives them.
 
-    Also used for the machine inside a run.toml; ``where`` is the file for errors.
+    Also used for the machine inside a run.toml; ``where`` is the file for errors, ``folder`` the one from which the
+    files of its power domains count.
 
     Raises: MachineError naming the key.
     """
@@ -126,7 +129,8 @@ def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
         stated = None if physics is None else physics_files(physics, f"{where}: physics")
         known = checked.pop("known", None)
         files = None if known is None else known_files(known, f"{where}: known")
-        return Machine(partitions=partitions, sensor=measured, physics=stated, known=files, **checked)
+        supply = supply_of(checked.pop("supply", []), checked.pop("supply_csv", None), partitions, folder)
+        return Machine(partitions=partitions, supply=supply, sensor=measured, physics=stated, known=files, **checked)
     except WattQueueError as error:
         raise MachineError(error.what, where=f"{where}: {error.where}", hint=error.hint) from error
 
@@ -140,8 +144,9 @@ def _partition(row: dict[str, Any]) -> Partition:
 def machine_data(machine: Machine) -> dict[str, Any]:
     """Return every figure of a machine as nested dictionaries, for TOML; what is not stated is None."""
     data = plain(machine)
-    partitions = data.pop("partitions")
-    return {"schema_version": SCHEMA_VERSION, **data, "partitions": partitions}
+    partitions, supply = data.pop("partitions"), data.pop("supply")
+    tables = {"partitions": partitions, "supply": supply} if supply else {"partitions": partitions}
+    return {"schema_version": SCHEMA_VERSION, **data, **tables}
 
 
 def machine_toml(machine: Machine, marks: Mapping[str, str] | None = None) -> str:
@@ -164,10 +169,12 @@ def _explained(error: ValidationError, where: str | Path) -> MachineError:
     return MachineError(what, where=where, hint=hint)
 
 
-def _table(place: Container[object]) -> type[Machine | Partition | PowerSensor | PhysicsFiles | KnownFiles | EarFiles]:
+def _table(place: Container[object]) -> type:
     """Return the class whose fields are the keys of the table at a place of the file."""
     if "partitions" in place:
         return Partition
+    if "supply" in place:
+        return SupplyDomain
     if "physics" in place or "known" in place:
         return EarFiles if "ear" in place else PhysicsFiles if "physics" in place else KnownFiles
     return PowerSensor if "sensor" in place else Machine

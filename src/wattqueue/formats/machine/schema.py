@@ -23,7 +23,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wattqueue.formats.bounded import CountOrNone, Seconds, Share, Units, Watts, within
+from wattqueue.formats.bounded import CountOrNone, Instant, Seconds, Share, Units, Watts, within
 from wattqueue.model import bounds
 from wattqueue.model.machine import CapScope, Unit
 from wattqueue.model.power_sensor import Covers
@@ -31,6 +31,7 @@ from wattqueue.model.power_sensor import Covers
 Frequency = Annotated[float, within(bounds.FREQUENCY_HZ)]
 Transition = Annotated[float, within(bounds.TRANSITION_S)]
 Name = Annotated[str, Field(min_length=1)]
+Watt = Annotated[float, within(bounds.CAP_W)]
 
 
 class PartitionFile(BaseModel):
@@ -112,6 +113,25 @@ class KnownTable(BaseModel):
     prices: Name | None = None
 
 
+class SupplyTable(BaseModel):
+    """A ``[[supply]]`` table; keys have the meaning of SupplyDomain. Names may have a range: ``rack[01-16]``."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    name: Name
+    # A list is read to say why there is one parent.
+    parent: str | list[str] | None = None
+    nodes: str | None = None
+    # A constant, a file of time_s,limit_w from the folder of this one, or its rows.
+    limit_w: Watt | None = None
+    limit_csv: Name | None = None
+    limit_s: list[Instant] | None = None
+    limits_w: list[Watt] | None = None
+    base_w: Watt | None = None
+    efficiency: Share | None = None
+    meter: str | None = None
+
+
 class MachineFile(BaseModel):
     """The file; keys that are left out keep the defaults of Machine."""
 
@@ -128,6 +148,9 @@ class MachineFile(BaseModel):
     physics: PhysicsTable | None = None
     # What policies may read.
     known: KnownTable | None = None
+    # Power domains, and the file of node, rack, row, feed that says how they stand.
+    supply: list[SupplyTable] | None = None
+    supply_csv: Name | None = None
     # Where the figures come from, as free text; no computation uses it.
     source: str | None = None
     partitions: Annotated[list[PartitionFile], Field(min_length=1)]
