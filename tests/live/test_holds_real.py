@@ -86,15 +86,20 @@ def run_again(site: Site, job: str) -> None:
 
     On a busy machine a node may miss the message that starts the job. Slurm then holds the job as "launch failed
     requeued held" with a new delay, and the controller leaves it held by design: it cannot know what is broken.
-    The delay is lifted where there is one, once: each change is one more of the job that the controller changes.
+    The delay is lifted where there is one, once: each change is one more of the job that the controller changes. Not
+    at once: Slurm's credentials have whole seconds, and a slurmd does not start a job in the second in which it ended
+    it ("already killed, do not launch"). Slurm then ends the job as FAILED ("Job credential revoked").
     """
     shown: list[str] = []
+    time.sleep(2.0)
 
     def runs() -> bool:
         site.require_up()
         row = site.lab.run(["squeue", "-h", "-j", job, "-O", "State:|,Reason:|,StartTime:|,Licenses:|,NodeList:"]).out
         if not shown or shown[-1] != row:
             shown.append(row)
+        if not row:
+            raise LabError(f"job {job} ended as {site.lab.field(job, 'JobState')}")
         if site.lab.field(job, "Reason") == "launch_failed_requeued_held":
             sys.stderr.write(f"job {job}: {site.lab.field(job, 'Reason')}, released\n")
             site.lab.run(["scontrol", "release", job])
