@@ -169,10 +169,13 @@ def simulate(
             hint="use a verb that reads it, hand it in as actual=, or take [physics] out",
         )
     given = true_figures(actual, jobs, machine) if isinstance(actual, Physics) else actual
+    require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
     simulation = Simulation(
         jobs, machine, policy, cap or Cap.none(), given, events, past=past, phases_s=phases_s, targets=targets
     )
     simulation.go(progress)
+    if machine.supply and simulation.session.needs.online is not None:
+        require_within(policy.name, machine, simulation.view.predicted.power_uw)
     run = simulation.result()
     return with_sources(run, given) if isinstance(given, TrueFigures) else run
 
@@ -251,7 +254,6 @@ class Simulation:
         if actual is not None:
             check_prediction(known, machine, actual)
         entries, window = drop_too_wide(*drop_unoffered(entries, window, prediction), jobs, machine)
-        require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
         require_carried_out(policy, needs, ABILITIES, len(jobs.app.names), machine, prediction)
         self.without_effect = without_effect(
             Situation(policy, machine, known, signals, window, as_recorded=actual is None)
@@ -434,8 +436,6 @@ class Simulation:
         They take over the log's columns instead of copying them, so call it once.
         """
         beyond = int(self.view.by_unit.beyond.sum())
-        if self.machine.supply and self.session.needs.online is not None:
-            require_within(self.policy.name, self.machine, self.view.predicted.power_uw)
         schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
         unprofiled = BASE_COUNTED if self.session.estimation.keeps_base else NO_FACTORS
         counts = {unprofiled: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
