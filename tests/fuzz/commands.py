@@ -121,7 +121,7 @@ def prepare(folder: Path, rng: random.Random | None, words: list[str], runs: Pat
     chosen = rng.choice(read_by(words) or [*FILES]) if rng is not None and rng.random() < 0.7 else ""
     for name, text in FILES.items():
         data = text.replace("BOOT", BOOT.read_text().strip()).encode()
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(mutated(data, rng) if rng is not None and name == chosen and data else data)
     (folder / "secret").chmod(0o600)
     (folder / "folder").mkdir()

@@ -7,6 +7,7 @@ import json
 import numpy as np
 
 from tests.fuzz.readers import ACTIVITY, COEFFICIENTS, EACCT, MPSTAT, SACCT, SWF, TRAFFIC
+from wattqueue.live.files.energy_records import EnergyRecord
 
 JOBS = "job_id,submit_s,nodes,walltime_s,runtime_s,user,app,mean_power_w,max_power_w\n" + "".join(
     f"{i},{i * 7 % 50},{1 + i % 4},{100 + i},{20 + i * 3 % 60},u{i % 3},a{i % 2},{150 + i},{200 + i}\n"
@@ -27,8 +28,12 @@ CAMPAIGN = (
 )
 LIVE = (
     'mode = "observe"\nmachine = "machine.toml"\nstate = "state/live.db"\nrun_dir = "state"\npolicy = "easy"\n'
-    'cap = "cap.csv"\n'
+    'cap = "cap.csv"\n[energy]\nprices = "prices.csv"\n'
 )
+RAN = EnergyRecord(
+    job="7", submit_s=1.7955e9, first_s=1.7955e9, start_s=1.7955e9, end_s=1.7955e9 + 60, uid=0, account="phys",
+    partition="p1", nodes=2, energy_j=4e4, low_j=3e4, high_j=5e4, label="modelled", source="machine",
+).line()  # fmt: skip
 PART = (
     "from wattqueue.parts.order.fcfs import Fcfs\n"
     "class Mine:\n    def entries(self, jobs, prediction, machine):\n"
@@ -179,6 +184,7 @@ FILES = {
     "state/openadr.json": MEMORY,
     "state/status.json": STATUS,
     "state/why.json": WHY,
+    "state/energy/users/0/jobs/2026-11.jsonl": RAN,
     "secret": "a secret\n",
     "views.jsonl": '{"views": 1}\n',
     "empty": "",

@@ -85,6 +85,8 @@ LINES: tuple[Words, ...] = (
     ("live", "serve", "--config", "live.toml"),
     ("live", "why", "7", "--config", "live.toml"),
     ("live", "audit", "--config", "live.toml"),
+    ("job", "7", "--config", "live.toml"),
+    ("jobs", "--month", "2026-11", "--config", "live.toml"),
     ("live", "release", "--config", "live.toml"),
     ("live", "replay", "views.jsonl"),
     *(words if words[1] not in ("chips", "replay", "variability") else (*words, "folder") for words in commands()
@@ -112,7 +114,8 @@ PARSED = {
 }
 """Commands whose lines are only parsed, and why."""
 VALUES = {
-    "--acceptance": "acceptance.toml", "--apps": "apps.csv", "--archer2": "empty", "--arch": "skylake",
+    "--acceptance": "acceptance.toml", "--account": "phys", "--apps": "apps.csv", "--archer2": "empty",
+    "--arch": "skylake",
     "--backfill": "easy", "--benchmark": "knn", "--cap": "70%", "--carbon": "carbon.csv", "--cells": "empty",
     "--cluster": "dask://nowhere:1", "--coefficients": "coefficients.csv", "--columns": "submit_s=submit",
     "--config": "live.toml", "--consent": "consent.toml", "--contract": "contract.toml", "--counterfactual": "run2",
@@ -124,7 +127,7 @@ VALUES = {
     "--intensity-unit": "gCO2/kWh", "--into": "folder", "--job": "7", "--jobs": "jobs.csv",
     "--lead": "30min", "--ledger": "ledger.db", "--limit": "60%,2kW", "--live": "live.toml",
     "--machine": "machine.toml", "--meter": "meter.csv", "--model": "model.toml",
-    "--module": "p1",
+    "--module": "p1", "--month": "2026-11",
     "--mpstat": "mpstat.txt", "--name": "bt", "--node-watts": "90:300", "--nodes": "empty", "--notice": "2h",
     "--only": "power", "--out": "out", "-o": "new.csv", "--phases": "10",
     "--physics": "physics.toml", "--policy": "easy", "--port": "8436", "--price-unit": "EUR/MWh",
@@ -132,6 +135,7 @@ VALUES = {
     "--row": "fcfs", "--set": "backfill=easy",
     "--socket-name": "s1", "--start": "2024-01-01", "--starts": "recorded", "--state-dir": "agent",
     "--targets": "called.csv", "--time-zone": "Europe/Berlin", "--trace": "trace.swf", "--units": "folder",
+    "--user": "0",
     "--verify": "missing.json", "--withdrawn": "withdrawn.csv",
 }  # fmt: skip
 """A value of each option that takes a text or a path."""

@@ -15,6 +15,7 @@ from wattqueue.live.controller import Controller
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.capfile import CapFile
 from wattqueue.live.features.job_counters import JobCounters
+from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.features.load_targets import TargetSource
 from wattqueue.live.features.misnamed import MisnamedRecord
 from wattqueue.live.files.status import HEAD, RunDir
@@ -72,6 +73,7 @@ def make_controller(
     misnamed: MisnamedRecord | None = None,
     shared_nodes: SharedNodes | None = None,
     counters: JobCounters | None = None,
+    energies: EnergyRecorder | None = None,
     checked: bool = True,
 ) -> Controller:
     """Everything but the loop. ``checked``: whether the table of jobs is looked at after each plan.
@@ -94,7 +96,7 @@ def make_controller(
             sources, stale_s=3.0, applications=applications, accounting=accounting,
             record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
             shared=shared, targets=targets, consent=consent, misnamed=misnamed,
-            shared_nodes=shared_nodes or SharedNodes(), counters=counters,
+            shared_nodes=shared_nodes or SharedNodes(), counters=counters, energies=energies,
         )
     )  # fmt: skip
     if checked:

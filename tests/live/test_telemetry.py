@@ -207,7 +207,7 @@ def test_other_answers_than_a_vector_are_refused(body: object) -> None:
     [("3600", 150.0), ("0", None), ("", None), (str(2**64 - 2), None), (str(2**32 - 2), None), ("4.5K", "unreadable")],
 )
 def test_no_energy_in_slurms_accounting_is_no_measurement(energy: str, mean_w: float | str | None) -> None:
-    job = parse(f"7|100|110|122|2|{energy}|COMPLETED", "slurmdbd")
+    job = parse(f"7|100|110|122|2|{energy}|COMPLETED|1000|all|p1", "slurmdbd")
     if mean_w == "unreadable":
         assert job is None
         return
@@ -215,6 +215,8 @@ def test_no_energy_in_slurms_accounting_is_no_measurement(energy: str, mean_w: f
     assert math.isnan(job.mean_node_w) if mean_w is None else job.mean_node_w == mean_w
 
 
-@pytest.mark.parametrize("line", ["", "7|1|2", "7|100|110|Unknown|2|5|RUNNING", "7|100|None|122|0||CANCELLED by 0"])
+@pytest.mark.parametrize(
+    "line", ["", "7|1|2", "7|100|110|Unknown|2|5|RUNNING|0|a|p", "7|100|None|122|0||CANCELLED by 0|0|a|p"]
+)
 def test_jobs_that_have_not_run_are_left_out(line: str) -> None:
     assert parse(line, "slurmdbd") is None

@@ -10,10 +10,10 @@ import pytest
 from tests.report.chromium import Browser
 from wattqueue.campaign.shared import Shared
 from wattqueue.formats.table.job_table import write_table
+from wattqueue.formats.tariff import parse_source
 from wattqueue.model.jobs import Jobs
 from wattqueue.runs.task import Task
 from wattqueue.whatif.analysis import analyse
-from wattqueue.whatif.bill import parse_source
 from wattqueue.whatif.page import document
 from wattqueue.whatif.prepare import Question, prepare, run_caps
 

@@ -16,13 +16,13 @@ from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.formats.rundir.bound_note import read_bound_note
 from wattqueue.formats.rundir.folder import write_run
+from wattqueue.formats.tariff import parse_source, read_tariff
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.runs.perform import RunInputs, load, perform
 from wattqueue.runs.record import record
 from wattqueue.runs.task import Task
-from wattqueue.whatif.bill import parse_source, read_tariff
 from wattqueue.workload.generated import generate
 from wattqueue_studies.bound import prove, study
 from wattqueue_studies.bound.assess import Search, assess, window_problem

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import InputError
+from wattqueue.formats.tariff import SignalSource, parse_source, read_tariff, require_cover
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
-from wattqueue.whatif.bill import SignalSource, parse_source, read_tariff, require_cover
 from wattqueue.whatif.run import bin_edges, digest
 
 MACHINE = Machine("m", (Partition("batch", 10, idle_w=100.0, max_w=500.0),))
@@ -32,7 +32,7 @@ def test_cost_is_the_sum_over_steps_of_power_and_price(tmp_path: Path) -> None:
     power = PowerSeries(time, np.array([2_000.0, 3_000.0, 0.0]), zeros, zeros, zeros.astype(np.int32))
     found, _ = digest([power], MACHINE, Cap.none(), bin_edges(0.0, 9_000.0, [tariff.series.time_s]))
     wanted = 2 * 10 - 2 * 0.5 * 20 - 3 * 0.5 * 20 + 3 * 0.5 * 50
-    assert tariff.amount(found) == pytest.approx(wanted)
+    assert tariff.amount(found.edge_s, found.machine_j) == pytest.approx(wanted)
 
 
 def test_dates_stand_on_the_traces_clock(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from tests.program import wattqueue
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, InputError, MachineError, PolicyError
 from wattqueue.formats.table.job_table import read_table, write_table
+from wattqueue.formats.tariff import parse_source
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.report.document import rows_csv
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.task import Task
 from wattqueue.whatif.analysis import CapAnalysis, analyse, never_above
-from wattqueue.whatif.bill import parse_source
 from wattqueue.whatif.document import delayed_user_rows, to_json
 from wattqueue.whatif.page import document as shown_document
 from wattqueue.whatif.prepare import Question, prepare, run_caps

@@ -43,6 +43,14 @@ VERBS = {
         "wattqueue_grid.cli.incentives",
         "Reward users whose jobs made room for the grid: settle events, state rewards, design them, offer power.",
     ),
+    "job": (
+        "wattqueue.cli.job",
+        "Say what energy a job used, what it cost, and how much of its wait was for watts.",
+    ),
+    "jobs": (
+        "wattqueue.cli.jobs",
+        "Sum the energy of a user's, an account's or all jobs of a month, with cost, carbon and avoidable waits.",
+    ),
     "live": (
         "wattqueue.cli.live",
         "Control a real Slurm under a power cap, or only observe it.",

@@ -134,14 +134,15 @@ def install(
         require_usable(settings, config)
     cluster = connect(settings)
     guard = Guard.of(settings, cluster.slurm)
+    scripts = settings.frequency_dir, None if settings.energy is None else settings.energy.place(settings.run_dir)
     if dry_run:
         write = apply = False
         units = None
-        difference = files.changes(into, guard.settings, settings.frequency_dir)
+        difference = files.changes(into, guard.settings, *scripts)
         for line in difference or ["nothing would change"]:
             print(line)
     elif write:
-        for line in files.install(into, guard.settings, settings.frequency_dir):
+        for line in files.install(into, guard.settings, *scripts):
             print(line)
     elif not changes:
         print(files.script(guard.settings), end="")
@@ -155,7 +156,7 @@ def install(
     for text in (*of_guard, *guard.shared_lines(), *_licence_lines(settings), *lacks):
         print(text)
     print("slurm.conf needs these lines:")
-    for line in files.slurm_conf_lines(into, guard.settings, settings.frequency_dir):
+    for line in files.slurm_conf_lines(into, guard.settings, *scripts):
         print(f"  {line}")
     nodes = _jobs_without_watts(guard, cluster, apply=apply)
     # after the files were written, so that what is checked is what slurmctld will read

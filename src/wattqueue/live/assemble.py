@@ -12,7 +12,6 @@ controller that job_submit.lua would refuse must not hold the lease.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
@@ -41,6 +40,7 @@ from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.capfile import CapFile, cap_extension
 from wattqueue.live.features.consent import Consents, consent_extension
 from wattqueue.live.features.job_counters import JobCounters
+from wattqueue.live.features.job_energy import EnergyRecorder, energies_of, energy_extension
 from wattqueue.live.features.learning import MeasuredJobs
 from wattqueue.live.features.ledger_meter import LedgerMeter, ledger_extension
 from wattqueue.live.features.load_targets import TargetedCap, TargetSource, demand_extension
@@ -50,7 +50,7 @@ from wattqueue.live.features.run_history import RunHistory
 from wattqueue.live.features.target_file import TargetFile
 from wattqueue.live.features.teaching import Teacher, teacher_extension
 from wattqueue.live.files.reading import read_secret
-from wattqueue.live.files.status import HEAD, RunDir, notify
+from wattqueue.live.files.status import HEAD, RunDir, notify, status_text
 from wattqueue.live.guard.client import GuardedRunDir, connection_to
 from wattqueue.live.guard.required import chooses_frequencies, require_accepted
 from wattqueue.live.limits_guard.client import limits_at
@@ -63,7 +63,7 @@ from wattqueue.live.reports.page_file import PageFile, page_extension
 from wattqueue.live.reports.report import ControllerLog
 from wattqueue.live.reports.why_file import WhyFile, why_extension
 from wattqueue.live.shared_nodes import SharedNodes
-from wattqueue.live.slurm.accounting import SlurmEnergy
+from wattqueue.live.slurm.accounting import SlurmEnergy, managers
 from wattqueue.live.slurm.connect import commands_for, connect_controller
 from wattqueue.live.slurm.submit_file import SubmitFile, submit_extension, submit_file_of
 from wattqueue.live.stages import plan_with
@@ -174,6 +174,8 @@ class Inputs:
     """Partitions whose nodes jobs share."""
     submit: SubmitFile | None = None
     """Keeps the data file of job_submit.lua; None outside of control mode, and with another driver."""
+    energies: EnergyRecorder | None = None
+    """Records the energy of jobs, where the site asks for it."""
 
 
 def refuse_second(shared: SharedLease) -> None:
@@ -269,16 +271,17 @@ def assemble(
     audit = audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock)
     if done is not None:
         audit.note("upgrade", str(done))
+    accounting = SlurmEnergy(commands_for(config)) if config.telemetry.slurm_energy else None
     return build(
         Inputs(
             policy, caps, cluster, layout, rules, engine, run_dir, audit, sources,
-            config.telemetry.stale_s, applications,
-            SlurmEnergy(commands_for(config)) if config.telemetry.slurm_energy else None,
-            config.limits, targets, [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,
+            config.telemetry.stale_s, applications, accounting, config.limits, targets,
+            [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,
             counters=counters if any(stated(control, "reads_counters", False) for control in policy.controls) else None,
             record_bytes=config.record_mb * 1e6, audit_days=config.audit_days, renew=renew,
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
             shared_nodes=common, submit=submit_file_of(config, cluster, matched, run_dir.holds_lease, clock),
+            energies=energies_of(config.energy, config.run_dir, accounting, partial(managers, commands_for(config))),
         )
     )  # fmt: skip
 
@@ -369,6 +372,8 @@ def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> lis
         found.append(recorder_extension(row))
     if given.rules.mode == "control":
         found.append(why_extension(WhyFile(given.run_dir.folder)))
+    if given.energies is not None:
+        found.append(energy_extension(given.energies))
     found.append(page_extension(PageFile(given.run_dir.folder, [one.name for one in given.sources])))
     return found if given.submit is None else [*found, submit_extension(given.submit)]
 
@@ -439,9 +444,8 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
     server = None
     if config.metrics.port and isinstance(controller.meter, LiveMetrics):
         token = read_secret(config.metrics.token_file) if config.metrics.token_file is not None else ""
-        status = config.run_dir / "status.json"
         where = (config.metrics.address, config.metrics.port)
-        server = serve(controller.meter, *where, token, lambda: _text(status))
+        server = serve(controller.meter, *where, token, lambda: status_text(config.run_dir))
     controller.audit.note("start", f"mode {config.mode}, policy {config.policy}, cap {config.cap}")
     say(f"{config.mode}: policy {config.policy}, cap {config.cap}, every {config.period_s:g} s")
     notify("READY=1")
@@ -487,11 +491,3 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
         controller.run_dir.release()
         controller.at_end()
     return compiled
-
-
-def _text(path: Path) -> str:
-    """Return the status file's content; an empty object while there is none."""
-    try:
-        return path.read_text()
-    except OSError:
-        return json.dumps({})

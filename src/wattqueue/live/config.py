@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, Field, create_model, field_validator, model_validator
 
@@ -26,6 +27,7 @@ from wattqueue.live.agents import BrokerSection
 from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.entry_points import live_extension
 from wattqueue.live.features.capfile import names_file
+from wattqueue.live.files.energy_records import ENERGY
 from wattqueue.live.files.reading import HINT, home_of, is_loopback
 from wattqueue.live.watts.lowering import parse_overshoot
 from wattqueue.model.app_check import Ladder
@@ -210,6 +212,38 @@ class PageSection(Section):
     """Most connections at a time; those beyond are closed."""
 
 
+class EnergySection(Section):
+    """Records of the energy of jobs, for their users (``wattqueue job``, ``wattqueue jobs``)."""
+
+    folder: Path | None = None
+    """Where they are written; without it ``energy`` in the run folder. Compute nodes print a job's own line from it."""
+    prices: Path | None = None
+    """CSV of the site's price by time (seconds since the epoch, or dates), read again whenever it changes."""
+    price_unit: str | None = None
+    """``EUR/MWh`` unless the file states another."""
+    carbon: Path | None = None
+    """CSV of the carbon intensity by time, likewise."""
+    carbon_unit: str | None = None
+    """``gCO2/kWh`` unless the file states another."""
+    time_zone: str = "UTC"
+    """Whose months are meant by ``--month``: ``Europe/Berlin``."""
+    keep_months: Annotated[int, Field(ge=1, le=1200)] = 25
+    """Records of older months are removed."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"must be a time zone such as Europe/Berlin, not {value!r}") from error
+        return value
+
+    def place(self, run_dir: Path) -> Path:
+        """Return the folder of the records."""
+        return run_dir / ENERGY if self.folder is None else self.folder
+
+
 class ConsentSection(Section):
     """What holds during a load target for jobs whose comment states no consent (``live.consent_tags``)."""
 
@@ -269,6 +303,8 @@ class LiveConfig(Section):
     metrics: MetricsSection = MetricsSection()
     page: PageSection = PageSection()
     applications: ApplicationsSection | None = None
+    energy: EnergySection | None = None
+    """Records the energy of each job; without this section nothing of a job is kept for its user."""
     consent: ConsentSection | None = None
     """Reads consent from the comments of jobs; without this section nobody consents."""
     targets: Path | None = None
@@ -313,6 +349,17 @@ def load_config(path: Path) -> LiveConfig:
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is None:
         raise InputError("slurm.pool_file is needed to set the pool by reconfigure", where=path)
     return config
+
+
+def energy_folder(config: LiveConfig, path: Path) -> tuple[Path, str]:
+    """Return the folder of the records of jobs and the time zone of its months.
+
+    Raises: InputError where the site keeps none.
+    """
+    if config.energy is None:
+        hint = "the site's administrators add a section [energy]"
+        raise InputError("no energies of jobs are recorded", where=path, hint=hint)
+    return config.energy.place(config.run_dir), config.energy.time_zone
 
 
 def _refuse_removed(data: dict[str, Any], path: Path) -> None:

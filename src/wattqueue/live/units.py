@@ -149,6 +149,7 @@ def _written(name: str, config: LiveConfig) -> list[Path]:
     """
     slurm = [config.frequency_dir, config.slurm.pool_file and config.slurm.pool_file.parent]
     own = [config.run_dir, config.record and config.record.parent]
+    own += [] if config.energy is None else [config.energy.folder]
     own += [] if "://" in config.state else [Path(config.state).parent]
     if config.applications is not None and "://" not in str(config.applications.database):
         own.append(Path(config.applications.database).parent)

@@ -243,7 +243,8 @@ def _figure(ran: RunSummary, name: str) -> float:
 
 def _bill(setup: Setup, power: Digest) -> Bill:
     """Sum energy, cost and emission of a run up to its own end."""
-    cost, carbon = (None if t is None else t.amount(power) for t in (setup.prices, setup.intensity))
+    drawn = power.edge_s, power.machine_j
+    cost, carbon = (None if t is None else t.amount(*drawn) for t in (setup.prices, setup.intensity))
     return Bill(float(power.machine_j.sum()), cost, carbon)
 
 

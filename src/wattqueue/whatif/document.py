@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from wattqueue.formats.tariff import Tariff
 from wattqueue.model.schedule import ROW
 from wattqueue.model.steps import sum_of_products
 from wattqueue.version import SCHEMA_VERSION, __version__
 from wattqueue.whatif import safe
 from wattqueue.whatif.analysis import Bill, CapAnalysis, Curve
-from wattqueue.whatif.bill import Tariff
 from wattqueue.whatif.delayed_users import DelayedUsers
 from wattqueue.whatif.run import RunSummary
 from wattqueue.whatif.safe import SafeCaps

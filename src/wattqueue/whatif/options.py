@@ -13,8 +13,8 @@ from wattqueue.runs.options import JobOptions
 
 if TYPE_CHECKING:
     from wattqueue.api.inputs import PathLike
+    from wattqueue.formats.tariff import AskedSource
     from wattqueue.runs.task import Task
-    from wattqueue.whatif.bill import AskedSource
     from wattqueue.whatif.prepare import Question
 
 
@@ -68,7 +68,7 @@ class WhatifOptions(JobOptions):
 
 def _source(path: PathLike | None, unit: str | None, where: str, default: str) -> AskedSource | None:
     """Return a series and its unit, None without one."""
-    from wattqueue.whatif.bill import parse_source
+    from wattqueue.formats.tariff import parse_source
 
     return None if path is None else parse_source(Path(path), unit, where, default)
 

@@ -16,6 +16,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.epoch import date_words, epoch_of
+from wattqueue.formats.tariff import AskedSource, Tariff, read_tariff, require_cover
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats, Jobs
@@ -29,7 +30,6 @@ from wattqueue.runs.perform import watts_stated
 from wattqueue.runs.physics import physics_of
 from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.sim.physics import true_figures
-from wattqueue.whatif.bill import AskedSource, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
 from wattqueue.whatif.grid import CapCell, GridInputs, run_grid
 from wattqueue.whatif.run import HOUR_S, RunSummary

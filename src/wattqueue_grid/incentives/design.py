@@ -25,10 +25,10 @@ from fractions import Fraction
 import numpy as np
 
 from wattqueue.errors import InputError
+from wattqueue.formats.tariff import Tariff
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.sim.engine import Progress, Run
-from wattqueue.whatif.bill import Tariff
 from wattqueue_grid.incentives.acceptance import AcceptanceCurve, with_consent_of
 from wattqueue_grid.incentives.indexes import indexes
 from wattqueue_grid.incentives.participation import consenting, with_participation

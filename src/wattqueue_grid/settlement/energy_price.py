@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.whatif.bill import Tariff, require_cover
+from wattqueue.formats.tariff import Tariff, require_cover
 from wattqueue_grid.meter import MeterData
 from wattqueue_grid.money import decimal_of, micro
 from wattqueue_grid.settlement.contract import Contract

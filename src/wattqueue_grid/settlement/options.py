@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wattqueue.api.inputs import PathLike
     from wattqueue.api.run import RunResult
     from wattqueue.formats.rundir.folder import RunRecord
-    from wattqueue.whatif.bill import Tariff
+    from wattqueue.formats.tariff import Tariff
     from wattqueue_grid.settlement.settlement import SettlementInputs
 
 
@@ -29,7 +29,7 @@ class PriceOptions:
 
     def tariff(self) -> Tariff | None:
         """Return the prices, None without a series. Raises: InputError for a file or unit that cannot be read."""
-        from wattqueue.whatif.bill import parse_source, read_tariff
+        from wattqueue.formats.tariff import parse_source, read_tariff
 
         if self.prices is None:
             return None

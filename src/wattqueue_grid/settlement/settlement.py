@@ -16,9 +16,9 @@ from wattqueue.errors import InputError
 from wattqueue.formats.load_target import read_load_targets
 from wattqueue.formats.rundir.folder import POWER, RunRecord, read_run
 from wattqueue.formats.source import sha256_of
+from wattqueue.formats.tariff import Tariff
 from wattqueue.model.comparability import WorkDone, gate
 from wattqueue.report.document import Document
-from wattqueue.whatif.bill import Tariff
 from wattqueue_grid.meter import MeterData, check_interval, of_power, read_meter
 from wattqueue_grid.money import plain
 from wattqueue_grid.settlement.contract import Contract, read_contract

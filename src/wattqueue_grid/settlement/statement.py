@@ -23,8 +23,8 @@ from decimal import Decimal
 import numpy as np
 
 from wattqueue.errors import InputError
+from wattqueue.formats.tariff import Tariff
 from wattqueue.report.document import csv_text
-from wattqueue.whatif.bill import Tariff
 from wattqueue_grid.meter import MeterData
 from wattqueue_grid.money import micro, plain
 from wattqueue_grid.settlement.baselines import BASELINES

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from wattqueue.errors import EngineError, PolicyError
+from wattqueue.formats.tariff import Tariff, require_cover
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.signals import Series
@@ -21,7 +22,6 @@ from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.engine import signals_of, simulate
 from wattqueue.sim.physics import true_figures
 from wattqueue.sim.truth import actual_power
-from wattqueue.whatif.bill import Tariff, require_cover
 from wattqueue_studies.bound.bill import BillSearch, BoundedBill, TariffLimit, bound_bill
 from wattqueue_studies.bound.certificate import GoalRates
 from wattqueue_studies.bound.check import ScheduleCheck, replay

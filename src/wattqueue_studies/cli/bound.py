@@ -16,8 +16,8 @@ from wattqueue.runs.options import SimulateOptions
 from wattqueue.verbs import Printed, out_field, verb_of
 
 if TYPE_CHECKING:
+    from wattqueue.formats.tariff import Tariff
     from wattqueue.runs.perform import RunInputs
-    from wattqueue.whatif.bill import Tariff
     from wattqueue_studies.bound.assess import Search
 
 FEW_TRIES, MANY_TRIES = 100_000, 400_000
@@ -62,7 +62,7 @@ class BoundVerb(Printed, SimulateOptions):
     def tariffs(self, inputs: RunInputs) -> list[tuple[Tariff, float]]:
         """Return prices and intensities on the clock of the workload, with the longest wait in seconds."""
         from wattqueue.formats.epoch import epoch_of
-        from wattqueue.whatif.bill import parse_source, read_tariff
+        from wattqueue.formats.tariff import parse_source, read_tariff
 
         if self.prices is None and self.intensity is None:
             return []

@@ -22,12 +22,12 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
+from wattqueue.formats.tariff import Tariff, parse_source, read_tariff
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.steps import Steps
 from wattqueue.sim.engine import Run
-from wattqueue.whatif.bill import Tariff, parse_source, read_tariff
 from wattqueue.workload.generated import generate
 from wattqueue_grid.incentives.acceptance import with_consent_of
 from wattqueue_grid.incentives.participation import consenting

@@ -13,8 +13,8 @@ import pytest
 from tests.wattqueue_grid.settlement.hours import BERLIN, unix
 from tests.wattqueue_grid.settlement.test_statement import CONTRACT
 from wattqueue.errors import InputError
+from wattqueue.formats.tariff import Tariff, parse_source, read_tariff
 from wattqueue.model.jobs import Labels
-from wattqueue.whatif.bill import Tariff, parse_source, read_tariff
 from wattqueue_grid.meter import MeterData
 from wattqueue_grid.settlement.energy_price import energy_bill
 from wattqueue_grid.settlement.load_history import CalledEvent, LoadHistory

@@ -10,9 +10,9 @@ import pytest
 
 from tests.wattqueue_grid.settlement.hours import BERLIN, meter, unix
 from wattqueue.errors import InputError
+from wattqueue.formats.tariff import SignalSource, Tariff
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Series
-from wattqueue.whatif.bill import SignalSource, Tariff
 from wattqueue_grid.settlement.calendar import SiteCalendar
 from wattqueue_grid.settlement.contract import Contract, EventTerms, NegativePrice, read_contract
 from wattqueue_grid.settlement.events import called_events, chosen

@@ -160,6 +160,14 @@ def put(path: Path, text: str, mode: int) -> None:
     atomic_text(path, text, mode=mode, sync=False)
 
 
+def status_text(folder: Path) -> str:
+    """Return the content of ``status.json``; an empty object while there is none."""
+    try:
+        return (folder / STATUS).read_text()
+    except OSError:
+        return "{}"
+
+
 def read_beat(folder: Path) -> tuple[str, float] | None:
     """Return mode and time (seconds since the epoch) of the last heartbeat; None where there is none."""
     return read_stamp(folder / BEAT)

@@ -28,8 +28,7 @@ from wattqueue.live.extension import Extension, beside
 from wattqueue.live.files.liveness import ProcessId
 from wattqueue.live.files.status import put
 from wattqueue.live.planner import RoundState
-from wattqueue.live.reports.waits import waits_of
-from wattqueue.live.reports.why import WHY
+from wattqueue.live.reports.why import waits_in
 from wattqueue.live.reports.why_file import queue_rows
 
 PAGE, HISTORY, EVENTS = "page.json", "history.csv", "events.jsonl"
@@ -128,13 +127,10 @@ class PageFile:
     def _held(self) -> tuple[int, int]:
         """Return what the cap holds now, by the explanations that this controller writes.
 
-        Nothing for a file that is missing or damaged, or of another version: a round does not end by it.
+        Nothing for a file that is missing or damaged: a round does not end by it.
         """
-        try:
-            values = json.loads((self.folder / WHY).read_text())
-            return waits_of(values).held_by_watts() if "turns" in values else (0, 0)
-        except (OSError, ValueError, LookupError, TypeError):
-            return 0, 0
+        found = waits_in(self.folder)
+        return (0, 0) if found is None else found.held_by_watts()
 
     # -- events ----------------------------------------------------------------------------------
     def _events(self, now: RoundState) -> Iterable[dict[str, Any]]:

@@ -41,6 +41,15 @@ def read_why(folder: Path, job: str) -> list[tuple[str, Record]]:
         return list((turns | _of_job(values.get("jobs", {}), job)).items())
 
 
+def waits_in(folder: Path) -> Waits | None:
+    """Return the jobs that wait for their turn; None where the file is missing or damaged, or of another version."""
+    try:
+        values = json.loads((folder / WHY).read_text())
+        return waits_of(values) if "turns" in values else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
 def written(folder: Path) -> AbstractContextManager[None]:
     """Raise InputError where the block finds that the records in a folder are not what a controller writes."""
     return as_written(folder / WHY, "file of explanations of the controller", HINT)
@@ -67,10 +76,10 @@ def _values(folder: Path) -> dict[str, Any]:
 
 def _of_job(records: dict[str, Record], job: str) -> dict[str, Record]:
     """Return the records of a job, and of the waiting tasks of an array."""
-    return {name: record for name, record in records.items() if _names(job, name)}
+    return {name: record for name, record in records.items() if names_job(job, name)}
 
 
-def _names(job: str, name: str) -> bool:
+def names_job(job: str, name: str) -> bool:
     """Whether a name is that of a job, of a task of an array, or of a component."""
     return name == job or name.startswith((f"{job}_", f"{job}+"))
 
@@ -78,7 +87,7 @@ def _names(job: str, name: str) -> bool:
 def _turns(values: dict[str, Any], job: str) -> dict[str, Record]:
     """Return the records of a job in the policy's order: place, needs, what is free, and the earliest start."""
     waits = waits_of(values)
-    return {name: turn_record(waits, k) for k, name in enumerate(waits.names) if _names(job, name)}
+    return {name: turn_record(waits, k) for k, name in enumerate(waits.names) if names_job(job, name)}
 
 
 def turn_record(waits: Waits, k: int) -> Record:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pwd import getpwnam
 
 from wattqueue.live.slurm.commands import Slurm, read
 from wattqueue.live.telemetry.base import JobEnergy
 
-FIELDS = "JobID,Submit,Start,End,NNodes,ConsumedEnergyRaw,State"
+FIELDS = "JobID,Submit,Start,End,NNodes,ConsumedEnergyRaw,State,UID,Account,Partition"
 NO_ENERGY = 2**63
 """From here on a figure is one of Slurm's 64-bit marks for "no value" (NO_VAL64, INFINITE64), which round up."""
 NO_ENERGY_32 = (2.0**32 - 2, 2.0**32 - 1)
@@ -51,14 +53,32 @@ def parse(line: str, source: str) -> JobEnergy | None:
     A state may have words behind it (``CANCELLED by 1000``); the first one decides.
     """
     parts = line.split("|")
-    state = parts[-1].partition(" ")[0] if len(parts) == 7 else ""
+    state = parts[6].partition(" ")[0] if len(parts) == 10 else ""
     if state not in ENDED:
         return None
     try:
         submit, start, end = (float(parts[i]) for i in (1, 2, 3))
         nodes = int(parts[4])
         energy = float(parts[5]) if parts[5] else math.nan
+        uid = int(parts[7])
     except ValueError:
         return None
     measured = math.isfinite(energy) and 0.0 < energy < NO_ENERGY and energy not in NO_ENERGY_32
-    return JobEnergy(parts[0], submit, start, end, nodes, energy if measured else math.nan, state, source)
+    return JobEnergy(
+        parts[0], submit, start, end, nodes, energy if measured else math.nan, state, source, uid, *parts[8:]
+    )
+
+
+def managers(slurm: Slurm) -> dict[str, list[int]]:
+    """Return the user ids of the coordinators of each account, as far as this host knows their names.
+
+    Raises: SlurmError.
+    """
+    text = read(slurm, ("sacctmgr", "-n", "-P", "show", "account", "withcoord", "format=Account,Coordinators"))
+    found: dict[str, list[int]] = {}
+    for line in text.splitlines():
+        account, _, names = line.partition("|")
+        for name in filter(None, names.split(",")):
+            with suppress(KeyError):
+                found.setdefault(account, []).append(getpwnam(name).pw_uid)
+    return found

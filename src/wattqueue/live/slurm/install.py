@@ -45,7 +45,7 @@ from wattqueue.model.plain_numbers import is_whole
 
 LUA = "job_submit.lua"
 SITE_LUA = "job_submit.site.lua"
-PROLOG = "wattqueue_task_prolog.sh"
+PROLOG, EPILOG = "wattqueue_task_prolog.sh", "wattqueue_task_epilog.sh"
 MARK = "WattQueue: every job carries watts"
 """First words of our script: a file without them is a site's own and is never overwritten."""
 SETTINGS = re.compile(r"-- \[\[wattqueue settings\n.*?-- wattqueue settings\]\]", re.DOTALL)
@@ -137,9 +137,24 @@ def _settings_of(text: str) -> dict[str, str]:
 
 def prolog(folder: Path) -> str:
     """Return the TaskProlog that reads per-job frequencies from ``folder``. Raises OutputError for an odd path."""
+    return _of_folder("task_prolog.sh", folder)
+
+
+def epilog(folder: Path) -> str:
+    """Return the TaskEpilog that prints a job's energy from ``folder``. Raises OutputError for an odd path."""
+    return _of_folder("task_epilog.sh", folder)
+
+
+def task_scripts(frequencies: Path | None, energy: Path | None) -> dict[str, str]:
+    """Return what runs before and after tasks, by name: as far as frequencies are set, and energies recorded."""
+    found = {} if frequencies is None else {PROLOG: prolog(frequencies)}
+    return found if energy is None else found | {EPILOG: epilog(energy)}
+
+
+def _of_folder(name: str, folder: Path) -> str:
     if not re.fullmatch(r"[\w./\-]+", str(folder)):
         raise OutputError(f"{str(folder)!r} cannot stand in a script", hint="letters, digits, _ . / -")
-    return shared("task_prolog.sh").replace("@FOLDER@", str(folder))
+    return shared(name).replace("@FOLDER@", str(folder))
 
 
 def shared(name: str) -> str:
@@ -155,7 +170,7 @@ def quoted(path: Path | None) -> str:
     return f'"{text}"'
 
 
-def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
+def install(folder: Path, settings: Settings, frequencies: Path | None, energy: Path | None = None) -> list[str]:
     """Write both files into Slurm's configuration folder, and the script's data file; returns what was done.
 
     A job_submit.lua of the site is moved to job_submit.site.lua (never over one that is there) and called before
@@ -179,9 +194,9 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
     # slurmctld may read the script at any moment, and half a script would end its plugin.
     atomic_text(ours, script(settings, site if site.exists() else None), mode=0o644)
     done.append(f"wrote {ours}")
-    if frequencies is not None:
-        atomic_text(folder / PROLOG, prolog(frequencies), mode=0o755)
-        done.append(f"wrote {folder / PROLOG}")
+    for name, text in task_scripts(frequencies, energy).items():
+        atomic_text(folder / name, text, mode=0o755)
+        done.append(f"wrote {folder / name}")
     return done
 
 
@@ -205,7 +220,7 @@ def _make_folder(folder: Path, uid: int) -> None:
             os.chown(one, uid, -1)
 
 
-def changes(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
+def changes(folder: Path, settings: Settings, frequencies: Path | None, energy: Path | None = None) -> list[str]:
     """Return the difference that ``install`` would make to the files in a folder, as a unified diff.
 
     Empty where nothing would change. A script of the site is shown as renamed.
@@ -222,8 +237,8 @@ def changes(folder: Path, settings: Settings, frequencies: Path | None) -> list[
     if settings.data_file is not None:
         there = read_data(settings.data_file)
         wanted[settings.data_file] = ("" if isinstance(there, str) else there.body, body_of(settings.data))
-    if frequencies is not None:
-        wanted[folder / PROLOG] = (_text_of(folder / PROLOG), prolog(frequencies))
+    for name, text in task_scripts(frequencies, energy).items():
+        wanted[folder / name] = (_text_of(folder / name), text)
     for path, (old, new) in wanted.items():
         source = str(path) if old else "/dev/null"
         lines += difflib.unified_diff(old.splitlines(), new.splitlines(), source, str(path), lineterm="")
@@ -246,9 +261,10 @@ def uninstall(folder: Path, data_file: Path | None = None) -> list[str]:
             else:
                 ours.unlink()
                 done.append(f"removed {ours}")
-        if (folder / PROLOG).exists():
-            (folder / PROLOG).unlink()
-            done.append(f"removed {folder / PROLOG}")
+        for path in (folder / PROLOG, folder / EPILOG):
+            if path.exists():
+                path.unlink()
+                done.append(f"removed {path}")
         if data_file is not None and data_file.exists():
             data_file.unlink()
             done.append(f"removed {data_file}")
@@ -266,10 +282,14 @@ def _text_of(path: Path) -> str:
         return ""
 
 
-def slurm_conf_lines(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
+def slurm_conf_lines(
+    folder: Path, settings: Settings, frequencies: Path | None, energy: Path | None = None
+) -> list[str]:
     """Return the lines that slurm.conf needs for all this."""
     lines = ["JobSubmitPlugins=lua", f"Licenses=watts:{settings.whole_pool_w}"]
     lines.append("SchedulerParameters=bf_licenses,bf_one_resv_per_job   # added to what stands there")
     if frequencies is not None:
         lines.append(f"TaskProlog={folder / PROLOG}")
+    if energy is not None:
+        lines.append(f"TaskEpilog={folder / EPILOG}")
     return lines

@@ -69,6 +69,10 @@ class JobEnergy(NamedTuple):
     energy_j: float
     state: str
     source: str
+    uid: int = -1
+    """Who ran it; -1 where the source does not say."""
+    account: str = ""
+    partition: str = ""
 
     @property
     def mean_node_w(self) -> float:

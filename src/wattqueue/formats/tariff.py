@@ -1,8 +1,7 @@
-"""Compute cost and emission from the power of a run and a series of prices or carbon intensities.
+"""Compute cost and emission of energy from a series of prices or carbon intensities.
 
 Power and price are both piecewise constant, so the integral of their product is an exact sum over the steps of
-either: ``sum_i price_i E_i`` with ``E_i`` the machine's energy while price i held. ``digest`` starts a bin at every
-change of price; nothing is sampled or interpolated.
+either: ``sum_i price_i E_i`` with ``E_i`` the energy while price i held; nothing is sampled or interpolated.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from wattqueue.formats.times import Repair
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
 from wattqueue.model.steps import sum_of_products
-from wattqueue.whatif.run import Digest
 
 JOULES = {"kwh": 3.6e6, "mwh": 3.6e9, "gwh": 3.6e12}
 """Joules of the energies that a price or intensity may be stated for."""
@@ -79,13 +77,16 @@ class Tariff:
     repairs: tuple[Repair, ...]
     sha256: str
 
-    def amount(self, power: Digest) -> float:
-        """Return cost or emission of a run's machine from its first submission to its own end.
+    def amount(self, edge_s: Floats, energy_j: Floats) -> float:
+        """Return cost or emission of the energy between each edge and the next. Shapes (b + 1,), (b,).
 
-        The bins of ``power`` must begin wherever the series changes, else a bin would be billed at its first price
-        only.
+        The bins must begin wherever the series changes, else a bin would be billed at its first price only.
         """
-        return sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1])) / self.source.per_j
+        return sum_of_products(energy_j, self.series.at(edge_s[:-1])) / self.source.per_j
+
+    def of_steady(self, begin_s: float, end_s: float, energy_j: float) -> float:
+        """Return cost or emission of an energy that is drawn evenly from ``begin_s`` to a later ``end_s``."""
+        return energy_j * self.series.integral(begin_s, end_s) / (end_s - begin_s) / self.source.per_j
 
 
 def parse_source(path: Path, unit: str | None, option: str, default: str = "EUR/MWh") -> AskedSource:
