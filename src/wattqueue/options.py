@@ -74,3 +74,8 @@ def options_of(described: Any) -> Iterator[tuple[Field[Any], Option]]:
 def is_required(one: Field[Any]) -> bool:
     """Return whether a field has no default."""
     return one.default is MISSING
+
+
+def is_argument(one: Field[Any], what: Option) -> bool:
+    """Return whether a field is an argument of the command line, not a flag."""
+    return what.positional or (is_required(one) and not what.flags)

@@ -19,8 +19,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from wattqueue.model.comparability import WorkDone
 
 SHOW_AFTER_S = 2.0
@@ -36,12 +34,11 @@ def running(what: str, unit: str = "jobs", *, quiet: bool = False) -> Iterator[P
 
     ``what`` is the text before the bar, which counts in ``unit``.
     """
-    errors = _stderr()
-    say_if_compiling(errors)
+    say_if_compiling()
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    with _LateBar(errors, what, unit) as told:
+    with _LateBar(what, unit) as told:
         yield told
 
 
@@ -57,7 +54,7 @@ def counting(
         with running(what, unit, quiet=quiet) as told:
             yield told
         return
-    say_if_compiling(_stderr())
+    say_if_compiling()
     yield _Lines(what, unit)
 
 
@@ -72,9 +69,9 @@ def _is_file(stream: IO[str]) -> bool:
 class _LateBar(ExitStack):
     """A callback that shows a bar from the first call after ``SHOW_AFTER_S`` on."""
 
-    def __init__(self, console: Console, what: str, unit: str) -> None:
+    def __init__(self, what: str, unit: str) -> None:
         super().__init__()
-        self.about = console, what, unit
+        self.about = what, unit
         self.due_s = time.monotonic() + SHOW_AFTER_S
         self.bar: Progress | None = None
 
@@ -88,16 +85,17 @@ class _LateBar(ExitStack):
 
 
 @contextmanager
-def _bar(console: Console, what: str, unit: str) -> Iterator[Progress]:
+def _bar(what: str, unit: str) -> Iterator[Progress]:
     """Yield a bar with the time left, which is erased when it is done. Each call (done, total) sets both."""
     # Imported here: most runs show no bar.
     from rich import progress as rich
+    from rich.console import Console
 
     columns = (
         rich.TextColumn(what), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn(unit),
         rich.TimeRemainingColumn(),
     )  # fmt: skip
-    with rich.Progress(*columns, console=console, transient=True) as bar:
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -123,16 +121,16 @@ class _Lines:
         print(f"{self.what}: {done:,} of {total:,} {self.unit}, {left_s:,.0f} s left", file=sys.stderr, flush=True)
 
 
-def say_if_compiling(console: Console) -> None:
+def say_if_compiling() -> None:
     """Print one line if kernels are about to be compiled, which the first run of a version does for 40 seconds."""
     from wattqueue.kernels.cache import compiled_before
 
-    warn_of_cache(console)
+    warn_of_cache()
     if not compiled_before():
-        console.print("Compiling kernels, once for this version (about 40 seconds) ...")
+        print("Compiling kernels, once for this version (about 40 seconds) ...", file=sys.stderr)
 
 
-def warn_of_cache(console: Console) -> None:
+def warn_of_cache() -> None:
     """Print a line if the cache of compiled kernels cannot be written: every run would compile again.
 
     And one if the library of a wheel is there and cannot be used.
@@ -142,19 +140,9 @@ def warn_of_cache(console: Console) -> None:
 
     if LIBRARY_PROBLEM:
         instead = "numba compiles the kernels" if COMPILES else "kernels run as plain Python, which is slow"
-        console.print(f"Warning: {LIBRARY_PROBLEM}; {instead}", highlight=False, markup=False, soft_wrap=True)
+        print(f"Warning: {LIBRARY_PROBLEM}; {instead}", file=sys.stderr)
     if CACHE_PROBLEM:
-        console.print(
-            f"Warning: {CACHE_PROBLEM} (set WATTQUEUE_CACHE_DIR to a folder that you can write)",
-            highlight=False, markup=False, soft_wrap=True,
-        )  # fmt: skip
-
-
-def _stderr() -> Console:
-    """Return a console on stderr."""
-    from rich.console import Console
-
-    return Console(stderr=True)
+        print(f"Warning: {CACHE_PROBLEM} (set WATTQUEUE_CACHE_DIR to a folder that you can write)", file=sys.stderr)
 
 
 def say_never_ran(runs: Iterable[tuple[str, WorkDone]]) -> None:

@@ -11,7 +11,7 @@ from tools.packages import CORE, packages
 from wattqueue.policy.interfaces import AXES
 
 FLOORS = [
-    {"callable_package", "errors", "lazy", "options", "version"},
+    {"callable_package", "errors", "installed", "lazy", "options", "version"},
     {"model"},
     {"formats", "workload", "kernels", "parts"},
     {"store"},
@@ -48,6 +48,7 @@ MAY_OPEN = {
 OPENS_TOO = {
     "kernels.cache": "the folder of compiled kernels",
     "kernels.library": "the compiled kernels of a wheel",
+    "installed": "what other packages say of themselves",
     "campaign.campaign": "shared workloads are cleared away",
     "campaign.cell": "the sources that run",
     "campaign.result_store": "finished runs, kept while others go on",

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 CODE = """
-from rich.console import Console
 from wattqueue.terminal import say_if_compiling
 from wattqueue.kernels import cache
-say_if_compiling(Console(stderr=True, width=400))
+say_if_compiling()
 print(cache.CACHE_DIR)
 """
 

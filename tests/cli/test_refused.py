@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from wattqueue.cli import _app
+from wattqueue.cli import _app, _words
 from wattqueue.errors import InputError, PolicyError, WattQueueError
 from wattqueue.parts.backfill.easy import Easy
 from wattqueue.policy.policy import load_policy
@@ -112,7 +112,7 @@ def test_figures_beyond_every_limit(trace: Path, wrong: tuple[str, str]) -> None
 @pytest.mark.parametrize("word", ["٨", "--nodes=٨", "²"])
 def test_digits_of_other_scripts_are_no_numbers(word: str) -> None:
     with pytest.raises(InputError) as caught:
-        _app.refuse_foreign_digits(["simulate", "trace-٨.swf", "--nodes", word])
+        _words.refuse_foreign_digits(["simulate", "trace-٨.swf", "--nodes", word])
     assert caught.value.where == word
 
 

@@ -29,7 +29,7 @@ from tests.fuzz.files import JOBS
 from tests.fuzz.options import Words, command_of, commands, names, options
 from tests.fuzz.templates import LINES, PARSED, PLAIN, REFUSED, templates
 from tests.fuzz.watch import LONGEST_S, START_S, Attempt, at_most, watched
-from wattqueue.cli import _app
+from wattqueue.cli import _app, _words
 from wattqueue.errors import EngineError, WattQueueError
 
 QUICK, MANY = 80, 30_000
@@ -82,8 +82,8 @@ def run(words: list[str], seconds: int = LONGEST_S) -> tuple[BaseException | Non
     with CliRunner(env={"PATH": "/nonexistent"}).isolation() as (_, _, output):
         try:
             with at_most(seconds):
-                _app.refuse_empty(words)
-                _app.refuse_foreign_digits(words)
+                _words.refuse_empty(words)
+                _words.refuse_foreign_digits(words)
                 verb = next((word for word in words if not word.startswith("-")), "")
                 command(verb if verb in _app.verbs() else "").main(args=words, prog_name="wattqueue")
         except SystemExit as leave:

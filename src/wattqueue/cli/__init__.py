@@ -66,9 +66,14 @@ def _run(arguments: list[str], received: list[int]) -> int | str | None:
     accept_every_character()
     _collect_rarely()
     try:
-        from wattqueue.cli._app import build
+        from wattqueue.cli._words import plain_call
 
-        build(arguments)(prog_name="wattqueue")
+        if call := plain_call(arguments):
+            call()
+        else:
+            from wattqueue.cli._app import build
+
+            build(arguments)(prog_name="wattqueue")
     except SystemExit as e:
         if isinstance(e.__context__, BrokenPipeError) and e.code == 1:  # typer's own end for a pipe without a reader
             return _without_reader(e.__context__)

@@ -15,7 +15,6 @@ import importlib
 import os
 import sys
 import traceback
-import unicodedata
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Annotated, Any, NamedTuple
@@ -24,6 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 from wattqueue.cli._verbs import VERBS
+from wattqueue.cli._words import refuse_empty, refuse_foreign_digits
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.version import __version__
 
@@ -62,9 +62,9 @@ def verbs() -> dict[str, Verb]:
 
 def other_verbs() -> dict[str, Verb]:
     """Return the verbs that other distributions add (entry points in ``wattqueue.verbs``)."""
-    from importlib.metadata import entry_points
+    from wattqueue.installed import entry_points_of
 
-    found = entry_points(group=GROUP)
+    found = entry_points_of(GROUP)
     return {point.name: Verb(point.value, f"From {point.value}.") for point in found if point.name not in VERBS}
 
 
@@ -117,39 +117,6 @@ def build(arguments: Sequence[str]) -> typer.Typer:
             # Listed in the help only: this verb was not named, so the function is never called.
             app.command(name, short_help=verb.summary)(_not_asked)
     return app
-
-
-def refuse_empty(arguments: Sequence[str]) -> None:
-    """Refuse an argument or option value that is empty or blank: mostly an unset shell variable.
-
-    ``--cap "$CAP"`` would otherwise run without a cap, and an empty path is the current folder to Python.
-
-    Raises: InputError with the option, or the position of the argument, in ``where``.
-    """
-    for i, text in enumerate(arguments):
-        # Both forms occur: --cap= (one argument) and --cap "" (two).
-        option, equals, value = text.partition("=")
-        if text.startswith("-") and equals and not value.strip():
-            where = option
-        elif not text.strip():
-            before = arguments[i - 1] if i else ""
-            where = before if before.startswith("-") and "=" not in before else f"argument {i + 1}"
-        else:
-            continue
-        raise InputError("is empty", where=where, hint="leave it out, or set the variable that it is taken from")
-
-
-def refuse_foreign_digits(arguments: Sequence[str]) -> None:
-    """Refuse a number in digits of another script: Python reads them, and nothing else that gets the number does.
-
-    Raises: InputError with the argument.
-    """
-    for text in arguments:
-        value = text.partition("=")[2] if text.startswith("-") and "=" in text else text
-        kinds = {unicodedata.category(letter)[0] for letter in value}
-        foreign = any(unicodedata.category(letter)[0] == "N" for letter in value if not letter.isascii())
-        if foreign and "L" not in kinds:
-            raise InputError("is not written in the digits 0 to 9", where=text, hint="a file of that name is ./NAME")
 
 
 def _is_installed(verb: Verb) -> bool:

@@ -13,6 +13,7 @@ SIGNS = {
     "–": "-", "—": "-", "−": "-", "‑": "-", "±": "~", "×": "x", "·": "-", "…": "...", "≤": "<=", "≥": ">=", "≈": "~",
     "“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " ", "\u202f": " ", "µ": "u", "μ": "u", "→": "->", "←": "<-",
     "°": " deg", "²": "2", "∞": "inf", "✓": "ok", "✗": "x", "─": "-", "│": "|",
+    "━": "-", "┃": "|", **dict.fromkeys("┏┳┓┡╇┩└┴┘", "+"),
 }  # fmt: skip
 """ASCII texts of the characters that tables and sentences use; everything else becomes a question mark."""
 HANDLER = "wattqueue-ascii"
@@ -31,7 +32,8 @@ def accept_every_character() -> None:
     codecs.register_error(HANDLER, replace_signs)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
-        # Streams that a test or another program put in place may have no reconfigure; other handlers than strict were
-        # chosen by the user (PYTHONIOENCODING).
-        if reconfigure is not None and stream.errors == "strict":
+        # Streams that a test or another program put in place may have no reconfigure; handlers other than Python's own
+        # (surrogateescape in the C locale) were chosen by the user (PYTHONIOENCODING).
+        own = stream.errors == "strict" or (stream.errors == "surrogateescape" and stream.encoding == "ascii")
+        if reconfigure is not None and own:
             reconfigure(errors=HANDLER)

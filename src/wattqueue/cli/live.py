@@ -78,14 +78,12 @@ def run(
         raise typer.BadParameter(
             "live needs --config FILE, or a command: install, status, serve, why, audit, release, replay"
         )
-    from rich.console import Console
-
     from wattqueue.live.assemble import assemble, refuse_second, run_until_stopped, stand_by
     from wattqueue.live.config import load_config
     from wattqueue.terminal import warn_of_cache
 
     settings = load_config(config)
-    warn_of_cache(Console(stderr=True))
+    warn_of_cache()
     if mode is not None:
         # The option wins over the file, so that an installed controller can be watched in observe mode first.
         settings = settings.model_copy(update={"mode": mode})

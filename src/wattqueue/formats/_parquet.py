@@ -29,14 +29,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.slurm.clock_changes import TWICE, JobTimes, decided
-from wattqueue.formats.slurm.columns import Clock, Times, is_unset, times
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Floats, Labels
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from wattqueue.formats.slurm.clock_changes import JobTimes
+    from wattqueue.formats.slurm.columns import Clock, Times
 
 
 def scan(path: Path) -> tuple[pl.LazyFrame, pl.Schema]:
@@ -128,6 +129,8 @@ def number(frame: pl.DataFrame, name: str) -> Floats:
     """Return a column as numbers; NaN for gaps, words, Slurm's marks and columns that are not there. Shape (n,)."""
     import polars as pl
 
+    from wattqueue.formats.slurm.columns import is_unset
+
     if name not in frame.columns:
         return np.full(len(frame), np.nan)
     # A copy, since arrays that polars shares with numpy are read-only.
@@ -158,6 +161,8 @@ def instants(frame: pl.DataFrame, name: str, clock: Clock) -> Times:
     """
     import polars as pl
 
+    from wattqueue.formats.slurm.columns import Times, times
+
     unknown, no = np.full(len(frame), np.nan), np.zeros(len(frame), np.bool_)
     if name not in frame.columns:
         return Times(unknown, unknown, no, no)
@@ -178,6 +183,8 @@ def job_times(
     ``names`` are the columns in this order; ``elapsed_s`` (shape (n,), NaN where unknown) decides between the two
     readings of a time in the hour that a clock shows twice (``clock_changes``).
     """
+    from wattqueue.formats.slurm.clock_changes import decided
+
     submit, start, end = (instants(frame, name, clock) for name in names)
     return decided(submit, start, end, elapsed_s), bool(submit.naive.any())
 
@@ -187,6 +194,8 @@ def clock_notes(when: JobTimes, good: NDArray[np.bool_], naive: bool, clock: Clo
 
     ``example`` is the zone of the data set's site, which the remark suggests; it is never assumed.
     """
+    from wattqueue.formats.slurm.clock_changes import TWICE
+
     notes = []
     if naive and not clock.stated:
         notes.append(f"times have no zone and are read as UTC (--time-zone {example})")

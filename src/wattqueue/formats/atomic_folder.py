@@ -16,17 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wattqueue.errors import OutputError
-from wattqueue.formats.atomic_write import (
-    HINT,
-    atomic_text,
-    atomic_write,
-    is_stream,
-    new_mode,
-    not_written,
-    rename_over,
-    resolved,
-    temporary_of,
-)
 from wattqueue.formats.source import exists
 
 
@@ -41,6 +30,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
     Raises: OutputError where the folder cannot be written or the disk is full.
     """
+    from wattqueue.formats.atomic_write import not_written, rename_over, resolved, temporary_of
+
     temporary: Path | None = None
     lock = -1
     try:
@@ -66,6 +57,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write one text file. Raises: OutputError; ``path`` is then as before."""
+    from wattqueue.formats.atomic_write import atomic_text
+
     atomic_text(path, text)
 
 
@@ -87,6 +80,8 @@ def written(*paths: Path) -> str:
 
     Call it before the write, since afterwards every path exists.
     """
+    from wattqueue.formats.atomic_write import is_stream
+
     fresh = [str(path) for path in paths if not exists(path) or is_stream(path)]
     again = [str(path) for path in paths if str(path) not in fresh]
     groups = [f"{verb} {' and '.join(names)}" for verb, names in (("wrote", fresh), ("overwrote", again)) if names]
@@ -101,6 +96,8 @@ def polars_errors(path: Path) -> Iterator[None]:
     """
     import polars as pl
 
+    from wattqueue.formats.atomic_write import HINT
+
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -114,6 +111,8 @@ def _move_in(temporary: Path, folder: Path) -> None:
     A file that is a symbolic link in the folder is written through, like any other target; where the link
     leads to another file system, a rename is impossible and the file is copied there atomically.
     """
+    from wattqueue.formats.atomic_write import atomic_write, new_mode, resolved
+
     if not folder.exists():
         # Numeric chmod clears setgid, which a folder inherits from a project's folder: keep it.
         temporary.chmod(new_mode(0o777) | (temporary.stat().st_mode & stat.S_ISGID))

@@ -23,7 +23,6 @@ from pathlib import Path
 import numpy as np
 
 from wattqueue.errors import InputError, MachineError
-from wattqueue.formats.series import read_steps
 from wattqueue.model.bounds import CAP_W
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -68,6 +67,8 @@ def read_cap(path: Path, machine: Machine, *, below_idle: bool = False) -> Cap:
 
     Raises: InputError naming file and line; MachineError for a cap below what the idle machine draws.
     """
+    from wattqueue.formats.series import read_steps
+
     steps = read_steps(path, "time_s", "cap_w", words={"none": np.inf, "inf": np.inf}, bound=CAP_W)
     cap = Cap(steps.time_s, steps.value)
     if not below_idle:

@@ -12,17 +12,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wattqueue.errors import InputError, one_of
 from wattqueue.formats.toml import read_toml
-from wattqueue.model.consent import ConsentDefaults
 from wattqueue.model.jobs import Jobs
+
+if TYPE_CHECKING:
+    from wattqueue.model.consent import ConsentDefaults
 
 KEYS = ("others", "users")
 
 
 def read_consent_defaults(path: Path) -> ConsentDefaults:
     """Return the defaults of a file. Raises: InputError naming file and key."""
+    from wattqueue.model.consent import ConsentDefaults
+
     data = read_toml(path)
     for key in data:
         if key not in KEYS:

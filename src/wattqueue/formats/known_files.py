@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError
-from wattqueue.formats.physics import anchored_ear, ear_files
 from wattqueue.formats.source import in_folder
-from wattqueue.model.known_files import KnownFiles
+
+if TYPE_CHECKING:
+    from wattqueue.model.known_files import KnownFiles
 
 
 def known_files(keys: Mapping[str, Any], where: str | Path) -> KnownFiles:
@@ -18,6 +19,9 @@ def known_files(keys: Mapping[str, Any], where: str | Path) -> KnownFiles:
 
     Raises: InputError naming ``where`` if no file is named, or not exactly one source of EAR's metrics.
     """
+    from wattqueue.formats.physics import ear_files
+    from wattqueue.model.known_files import KnownFiles
+
     stated = {key: value for key, value in keys.items() if value is not None}
     if not stated:
         raise InputError("names no file", where=where, hint="name ear, units or prices, or leave the table out")
@@ -28,5 +32,7 @@ def known_files(keys: Mapping[str, Any], where: str | Path) -> KnownFiles:
 
 def anchored_known(files: KnownFiles, folder: Path) -> KnownFiles:
     """Return files whose names count from a folder as names that count from the working directory."""
+    from wattqueue.formats.physics import anchored_ear
+
     units, prices = (name and in_folder(name, folder) for name in (files.units, files.prices))
     return replace(files, units=units, prices=prices, ear=anchored_ear(files.ear, folder))

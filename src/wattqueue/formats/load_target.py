@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError, MachineError, nearest
-from wattqueue.formats import csv_records
-from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.plain_numbers import is_whole
@@ -45,6 +43,8 @@ def read_load_targets(path: Path, machine: Machine | None = None, cap: Cap | Non
 
     Raises: InputError or MachineError naming the file, and the line wherever one is concerned.
     """
+    from wattqueue.formats import csv_records
+
     rows = csv_records.records(path, csv_records.first_comments(path))
     line, header = next(rows, (1, []))
     names = [name.strip() for name in header]
@@ -73,6 +73,9 @@ def write_load_targets(path: Path, targets: LoadTargets) -> None:
     """Write targets so that they read back to equal ones. Raises: OutputError."""
     import polars as pl
 
+    from wattqueue.formats import csv_records
+    from wattqueue.formats.atomic_write import atomic_write
+
     columns = [
         pl.Series(name, list(getattr(targets, name)), pl.String)
         if name in TEXT_COLUMNS
@@ -90,6 +93,8 @@ def _written(value: float) -> str:
 
 def _check_columns(path: Path, line: int, names: list[str]) -> None:
     """Raise InputError for a column that is unknown, doubled or missing."""
+    from wattqueue.formats import csv_records
+
     where = f"{path}:{line}"
     for name in names:
         if name not in COLUMNS:
@@ -105,6 +110,8 @@ def _check_columns(path: Path, line: int, names: list[str]) -> None:
 
 def _target(path: Path, line: int, fields: dict[str, str]) -> LoadTarget:
     """Return the target of one row. Raises: InputError naming file, line and column."""
+    from wattqueue.formats import csv_records
+
     values: dict[str, Any] = {}
     for name, text in fields.items():
         if name in TEXT_COLUMNS:

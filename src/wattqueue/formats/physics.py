@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats import csv_records
 from wattqueue.formats.source import in_folder
 from wattqueue.formats.toml import read_toml
 from wattqueue.model.bounds import DURATION_S, FREQUENCY_HZ, UNIT_W
-from wattqueue.model.physics import Cells, EarFiles, LimitFigures, PhysicsFiles
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from wattqueue.model.physics import Cells, EarFiles, LimitFigures, PhysicsFiles
 
 COLUMNS = ("app", "partition", "watts", "time_s")
 """Columns that a table of cells must have; ``frequency_hz`` may be left out."""
@@ -44,6 +44,8 @@ def physics_files(keys: Mapping[str, Any], where: str | Path) -> PhysicsFiles:
 
     Raises: InputError naming ``where`` if nothing is stated, or not exactly one source of EAR's metrics.
     """
+    from wattqueue.model.physics import PhysicsFiles
+
     stated = {key: value for key, value in keys.items() if value is not None}
     if not stated:
         raise InputError("states no physics", where=where, hint="name a table, units, limits or ear, or a reference")
@@ -54,6 +56,8 @@ def physics_files(keys: Mapping[str, Any], where: str | Path) -> PhysicsFiles:
 
 def ear_files(keys: Mapping[str, Any], where: str | Path) -> EarFiles:
     """Return checked keys as EAR's files. Raises: InputError for none or two sources of the metrics."""
+    from wattqueue.model.physics import EarFiles
+
     files = EarFiles(**keys)
     if (files.apps is None) == (files.database is None):
         raise InputError("ear needs apps or database, one of them", where=where, hint='apps = "apps.csv"')
@@ -78,6 +82,9 @@ def read_cells(path: Path) -> Cells:
 
     Raises: InputError naming file and line for missing columns or names, and figures that are not above 0.
     """
+    from wattqueue.formats import csv_records
+    from wattqueue.model.physics import Cells
+
     frame, where = _rows(path, COLUMNS, ("frequency_hz", "watts", "time_s"))
     app, partition = _names(frame)
     hz = np.full(len(frame), np.nan)
@@ -95,6 +102,9 @@ def read_limits(path: Path) -> LimitFigures:
     Raises: InputError naming file and line for missing columns or names, figures that are not above 0, and watts above
     the limit: what a limit does not hold back is no figure of it.
     """
+    from wattqueue.formats import csv_records
+    from wattqueue.model.physics import LimitFigures
+
     frame, where = _rows(path, LIMIT_COLUMNS, LIMIT_COLUMNS[2:])
     app, partition = _names(frame)
     limit_w, watts, time_s = (frame[name].to_numpy() for name in LIMIT_COLUMNS[2:])
@@ -111,6 +121,8 @@ def _rows(path: Path, needed: tuple[str, ...], numbers: tuple[str, ...]) -> tupl
 
     Raises: InputError for missing columns or names, and a file without rows.
     """
+    from wattqueue.formats import csv_records
+
     frame, _ = csv_records.read(path, csv_records.having(needed), numbers)
     if not len(frame):
         raise InputError("no rows", where=path, hint="write one row for each figure that was measured")

@@ -1,4 +1,4 @@
-"""Read a workload of any format, chosen by the content of the file, not by its name.
+"""Read a workload of any format, chosen by the content of the file; its name says which format is asked first.
 
 Formats come from three sources, like parts (``policy.registry``): the files in ``formats/workloads``; entry points of
 other installed packages in the group ``wattqueue.formats``; a Python file of the user's own, by path. Each states a
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
+from typing import cast
 
 from wattqueue.errors import InputError
 from wattqueue.formats import workloads
-from wattqueue.formats.python_file import load_file
 from wattqueue.formats.source import shown
 from wattqueue.formats.workload import Workload
-from wattqueue.formats.workload_format import DEFAULTS, NOT, SURE, ReadOptions, WorkloadFile, WorkloadFormat
+from wattqueue.formats.workload_format import DEFAULTS, LIKELY, NOT, SURE, ReadOptions, WorkloadFile, WorkloadFormat
+from wattqueue.installed import entry_points_of
 
 __all__ = ["ReadOptions", "read_workload", "recognised"]
 
@@ -44,6 +44,9 @@ def recognised(file: WorkloadFile) -> WorkloadFormat:
 
     Raises: InputError for an empty file, and where no format is possible; both list what can be read.
     """
+    alike = _named_like(file.path)
+    if alike is not None and alike.recognise(file) >= LIKELY:
+        return alike
     certain = _most_certain(file, stock_formats())
     if certain[0] < SURE:
         certain = max(certain, _most_certain(file, installed_formats()), key=lambda found: found[0])
@@ -54,6 +57,14 @@ def recognised(file: WorkloadFile) -> WorkloadFormat:
         raise InputError("is empty", where=file.path, hint=f"give one of: {formats}")
     columns = f" (columns {', '.join(sorted(file.columns)[:8])})" if file.is_parquet else ""
     raise InputError(f"is in no format that can be read here{columns}", where=file.path, hint=f"give one of: {formats}")
+
+
+def _named_like(path: Path) -> WorkloadFormat | None:
+    """Return the format that a suffix of a name is the kind of; None for none. The others need no import then."""
+    for kind in (suffix.removeprefix(".").lower() for suffix in path.suffixes):
+        if kind.isidentifier() and not kind.startswith("_") and Path(workloads.__path__[0], f"{kind}.py").exists():
+            return cast("WorkloadFormat", importlib.import_module(f"{workloads.__name__}.{kind}").FORMAT)
+    return None
 
 
 def _most_certain(file: WorkloadFile, formats: tuple[WorkloadFormat, ...]) -> tuple[int, WorkloadFormat | None]:
@@ -83,7 +94,7 @@ def stock_formats() -> tuple[WorkloadFormat, ...]:
 @cache
 def installed_formats() -> tuple[WorkloadFormat, ...]:
     """Return the formats that other packages add. Looked up once, and late: it reads a file for each package."""
-    return tuple(point.load() for point in entry_points(group=GROUP))
+    return tuple(point.load() for point in entry_points_of(GROUP))
 
 
 def find_format(name: str) -> WorkloadFormat:
@@ -91,6 +102,8 @@ def find_format(name: str) -> WorkloadFormat:
 
     Raises: InputError listing the kinds that are known; for a file without ``FORMAT``; for one that does not load.
     """
+    from wattqueue.formats.python_file import load_file
+
     if name.endswith(".py"):
         found = getattr(load_file(Path(name)), "FORMAT", None)
         if not isinstance(found, WorkloadFormat):

@@ -27,8 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, nearest
-from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.formats.csv_records import NUMBER, first_comments, records
 from wattqueue.formats.source import refuse_long_lines, shown
 from wattqueue.formats.times import Repair, repair_offset
 from wattqueue.model.bounds import SIGNAL, TIME_S, Bound
@@ -70,6 +68,8 @@ def read_steps(
 
     Raises: InputError naming file and line; also for two units in one file.
     """
+    from wattqueue.formats.csv_records import first_comments, records
+
     refuse_long_lines(path)
     # first_comments counts the comment lines above the header, which the CSV reader then skips.
     rows = records(path, first_comments(path))
@@ -122,6 +122,8 @@ def _noting_unit(
 
 def write_steps(path: Path, time_s: Floats, value: Floats, value_name: str) -> None:
     """Write a CSV of ``time_s`` and a value that ``read_steps`` reads back to the last bit. Raises: OutputError."""
+    from wattqueue.formats.atomic_write import atomic_text
+
     rows = (f"{float(t)!r},{float(v)!r}\n" for t, v in zip(time_s, value, strict=True))
     atomic_text(path, "".join((f"time_s,{value_name}\n", *rows)))
 
@@ -132,6 +134,8 @@ def _column(path: Path, line: int, names: list[str], name: str | None, default: 
     ``names`` is the header, ``line`` its line number. A default column whose name is a number means that the file
     begins with data: its first row would otherwise be lost as a header.
     """
+    from wattqueue.formats.csv_records import NUMBER
+
     if name is None and default < len(names):
         name = names[default]
         if NUMBER.fullmatch(name):
@@ -162,6 +166,8 @@ def _values(
 
     Raises: InputError naming file and line.
     """
+    from wattqueue.formats.csv_records import NUMBER
+
     dated: bool | None = None
     for line, fields in rows:
         if len(fields) <= max(at):

@@ -14,20 +14,19 @@ with their numbers, ``on_disk`` a path for a library that opens files itself. ``
 from __future__ import annotations
 
 import atexit
-import gzip
 import hashlib
 import io
 import os
-import shutil
 import stat
-import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from wattqueue.errors import InputError
+
+if TYPE_CHECKING:
+    from gzip import GzipFile
 
 BLOCK_BYTES = 8 << 20
 """Size of a block of lines: large enough for polars to be fast, small enough for any machine."""
@@ -108,6 +107,9 @@ def _copied(pipe: Path) -> Path:
 
     Raises: InputError where the copy cannot be written.
     """
+    import shutil
+    import tempfile
+
     handle, name = tempfile.mkstemp(prefix="wattqueue-", suffix=".input")
     copy = Path(name)
     atexit.register(copy.unlink, missing_ok=True)
@@ -141,18 +143,29 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             if raw.peek(2)[:2] != GZIP_MAGIC:
                 yield raw
                 return
-            with gzip.open(raw) as plain, io.BufferedReader(_Bounded(plain, raw, path)) as bounded:
-                yield cast("IO[bytes]", bounded)
+            with _unpacked(raw, path) as bounded:
+                yield bounded
     except IsADirectoryError as error:
         raise InputError("is a directory, not a file", where=path, hint="name the file itself") from error
     except FileNotFoundError as error:
         raise InputError("no such file", where=path, hint="check the path") from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path, hint=CHECK) from error
+
+
+@contextmanager
+def _unpacked(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    """Yield the content of a gzip file. Raises: InputError for one that is truncated or corrupt."""
+    import gzip
+    import zlib
+
+    try:
+        with gzip.open(raw) as plain, io.BufferedReader(_Bounded(plain, raw, path)) as bounded:
+            yield cast("IO[bytes]", bounded)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(
             f"the gzip file is truncated or corrupt ({error})", where=path, hint="fetch or compress it again"
         ) from error
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=path, hint=CHECK) from error
 
 
 class _Bounded(io.RawIOBase):
@@ -161,7 +174,7 @@ class _Bounded(io.RawIOBase):
     A file of 2 MB may hold 2 GB of zeros; traces and tables of text become some 5 to 60 times as long.
     """
 
-    def __init__(self, plain: gzip.GzipFile, raw: IO[bytes], path: Path) -> None:
+    def __init__(self, plain: GzipFile, raw: IO[bytes], path: Path) -> None:
         self._plain, self._raw, self._path, self._count = plain, raw, path, 0
 
     def readable(self) -> bool:

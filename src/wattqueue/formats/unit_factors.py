@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats import csv_records
-from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.model.bounds import DURATION_S, UNIT_W
-from wattqueue.model.physics import UnitFigures
-from wattqueue.model.unit_table import UnitTable
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from wattqueue.model.physics import UnitFigures
+    from wattqueue.model.unit_table import UnitTable
 
 COLUMNS = ("app", "unit", "watts", "factor")
 """Header as written; ``factor`` is not read, since it follows from the watts."""
@@ -39,6 +38,9 @@ def read_unit_figures(path: Path) -> UnitFigures:
 
     Raises: InputError as ``read_unit_factors``.
     """
+    from wattqueue.formats import csv_records
+    from wattqueue.model.physics import UnitFigures
+
     frame, origin = _read(path)
     timed = "time_s" in frame.columns
     if timed:
@@ -50,12 +52,16 @@ def read_unit_figures(path: Path) -> UnitFigures:
 
 def line_of_unit(path: Path, unit: str) -> int:
     """Return the first line of a unit in a CSV as ``read_unit_factors`` takes it; read again, for an error only."""
+    from wattqueue.formats import csv_records
+
     named = _read(path)[0]["unit"].fill_null("").to_numpy().astype(str)
     return csv_records.line_of(path, int(np.argmax(named == unit)))
 
 
 def _read(path: Path) -> tuple[pl.DataFrame, str]:
     """Return the checked rows of a CSV, and their origin."""
+    from wattqueue.formats import csv_records
+
     frame, facts = csv_records.read(path, csv_records.having(COLUMNS[:3]), ("watts", "time_s"))
     watts = frame["watts"].to_numpy()
     csv_records.require_rows(path, UNIT_W.holds(watts) & (watts > 0), f"watts are missing, 0 or outside {UNIT_W.text}")
@@ -66,6 +72,8 @@ def _read(path: Path) -> tuple[pl.DataFrame, str]:
 
 def _table(frame: pl.DataFrame, column: str, origin: str) -> UnitTable:
     """Return the table of one column; rows of one pair are averaged."""
+    from wattqueue.model.unit_table import UnitTable
+
     figures = frame[column].to_numpy()
     apps, app = np.unique(frame["app"].fill_null("").to_numpy().astype(str), return_inverse=True)
     units, unit = np.unique(frame["unit"].fill_null("").to_numpy().astype(str), return_inverse=True)
@@ -79,6 +87,9 @@ def _table(frame: pl.DataFrame, column: str, origin: str) -> UnitTable:
 def write_unit_factors(path: Path, table: UnitTable) -> None:
     """Write a table of unit factors, pairs without a figure left out. Raises: OutputError."""
     import polars as pl
+
+    from wattqueue.formats import csv_records
+    from wattqueue.formats.atomic_write import atomic_write
 
     at = np.argwhere(np.isfinite(table.factor))
     factor = table.factor[at[:, 0], at[:, 1]]

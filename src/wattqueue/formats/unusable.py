@@ -25,8 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.atomic_write import atomic_write
-from wattqueue.formats.csv_records import records
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS, Bound
 from wattqueue.model.jobs import Floats, Labels
 
@@ -59,6 +57,8 @@ def write_unusable(path: Path, unusable: Unusable) -> None:
 
     Text is UTF-8, written atomically. No rows give a file with the header only.
     """
+    from wattqueue.formats.atomic_write import atomic_write
+
     with atomic_write(path) as temporary:
         put_unusable(temporary, unusable)
 
@@ -82,6 +82,8 @@ def read_unusable(path: Path) -> Unusable:
 
     Ids come back as text, whatever they were: a list may mix numbers with ids such as ``12_3``.
     """
+    from wattqueue.formats.csv_records import records
+
     # The first record is the header.
     rows = list(records(path, 0))[1:]
     try:

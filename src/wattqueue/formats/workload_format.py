@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from wattqueue.formats.json_text import load_json
 from wattqueue.formats.source import opened
 from wattqueue.formats.workload import Workload
 
@@ -87,6 +86,8 @@ class WorkloadFile:
     @cached_property
     def document(self) -> Any:
         """Return the whole JSON document. Raises: InputError for a file that is no JSON."""
+        from wattqueue.formats.json_text import load_json
+
         return load_json(self.path)
 
     @cached_property

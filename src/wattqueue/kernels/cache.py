@@ -19,7 +19,6 @@ import stat
 import tempfile
 import time
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 from wattqueue.kernels.library import sources_digest
@@ -31,6 +30,8 @@ _STALE_S = 30 * 86400.0
 
 def _identity() -> str:
     """Return what identifies the compiled code: the mode, and a hash of numba's version and of every kernel source."""
+    from importlib.metadata import version
+
     digest = hashlib.sha256(f"{version('numba')} {sources_digest()}".encode())
     return f"{MODE}-{digest.hexdigest()[:16]}"
 

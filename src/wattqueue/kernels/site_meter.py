@@ -111,20 +111,20 @@ class SiteMeter(NamedTuple):
     """float64 standard normal numbers, of which the noise is drawn; empty for none."""
 
 
-def new_meter(figures: Array, window_s: float, parts: int, rng: np.random.Generator) -> SiteMeter:
+def new_meter(figures: Array, window_s: float, parts: int, rng: np.random.Generator | None) -> SiteMeter:
     """Return a meter that has read nothing.
 
     Args:
         figures: Settings by slot; ``ALLOWED_S`` is computed here. Shape (FIGURES,).
         window_s: Seconds of the window.
         parts: Parts of the window.
-        rng: Source of the noise.
+        rng: Source of the noise; None where there is none.
     """
     figures = figures.copy()
     figures[ALLOWED_S] = figures[EPSILON] * window_s
     state = np.zeros(STATE)
     state[[READ_AT, SINCE_S, Z, FIT_SHARE]] = -INF, -INF, figures[BEGIN], 1.0
-    normal = rng.standard_normal(65_521) if figures[NOISE] > 0 else np.empty(0)
+    normal = rng.standard_normal(65_521) if rng is not None and figures[NOISE] > 0 else np.empty(0)
     waiting = np.zeros((int(figures[LATE]) + 1, COLUMNS))
     return SiteMeter(figures, state, waiting, np.zeros(parts), np.zeros(parts), np.zeros(1, np.int64), normal)
 
@@ -133,7 +133,7 @@ def no_meter() -> SiteMeter:
     """Return what stands for no meter."""
     figures = np.zeros(FIGURES)
     figures[PERIOD_S] = 1.0
-    meter = new_meter(figures, 1.0, 1, np.random.default_rng(0))
+    meter = new_meter(figures, 1.0, 1, None)
     meter.state[READ_AT] = INF
     return meter
 

@@ -8,12 +8,12 @@ The name of an entry point is that of the section of live.toml that asks for it:
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wattqueue.errors import InputError
 from wattqueue.formats.checked_toml import Section
+from wattqueue.installed import entry_points_of
 
 if TYPE_CHECKING:  # agents import this module, on nodes without the controller's libraries
     from wattqueue.live.features.load_targets import TargetSource
@@ -38,8 +38,9 @@ class TargetExtension(Protocol):
 
 def live_extension(name: str) -> Any:
     """Return what the section ``name`` of a configuration asks for. Raises: InputError where no package has it."""
-    for point in entry_points(group=GROUP, name=name):
-        return point.load()
+    for point in entry_points_of(GROUP):
+        if point.name == name:
+            return point.load()
     raise InputError(
         f"no installed package serves the section {name}",
         where="live.toml",

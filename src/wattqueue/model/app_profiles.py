@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, one_of
-from wattqueue.model.ear import Coefficients, Signatures, project
+
+if TYPE_CHECKING:
+    from wattqueue.model.ear import Coefficients, Signatures
 
 Floats = NDArray[np.float64]
 
@@ -77,6 +80,8 @@ def ear_profiles(
 
     Raises: InputError where a configuration lacks coefficients or metrics, or a projection is not positive.
     """
+    from wattqueue.model.ear import project
+
     table = {}
     for name, seen in metrics.items():
         if name not in coefficients:

@@ -20,7 +20,6 @@ Use::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +108,8 @@ class Bound:
 def _shown(value: float) -> str:
     """A refused figure as the user may have written it: not all digits of 10**300, no numpy type."""
     if isinstance(value, int):
+        from decimal import Decimal
+
         # Decimal, since a whole number of 400 digits is no float.
         return f"{value:,}" if abs(value) < 10**15 else f"{Decimal(value):.6g}"
     return f"{float(value):g}"

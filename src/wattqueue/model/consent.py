@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
 from wattqueue.model.bounds import ALLOWED, CHECKPOINT, PRICE, SLOWDOWN
-from wattqueue.model.codec import take
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +83,8 @@ class Consent:
 
     def take(self, index: NDArray[Any] | slice) -> Consent:
         """Return the rows of ``index``, in that order."""
+        from wattqueue.model.codec import take
+
         return take(self, index)
 
 

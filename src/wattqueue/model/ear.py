@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.codec import take
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +55,8 @@ class Signatures:
 
     def take(self, index: NDArray[Any]) -> Signatures:
         """Return the rows of ``index``: a mask, or row numbers."""
+        from wattqueue.model.codec import take
+
         return take(self, index)
 
 

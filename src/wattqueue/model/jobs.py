@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
-from wattqueue.model.codec import take
 from wattqueue.model.consent import Consent
 from wattqueue.model.profiles import PowerProfiles
 
@@ -56,6 +55,8 @@ class Labels:
 
     def take(self, index: NDArray[Any] | slice) -> Labels:
         """Return the rows of ``index``, with all names."""
+        from wattqueue.model.codec import take
+
         return take(self, index)
 
     def __len__(self) -> int:
@@ -154,6 +155,8 @@ class Jobs:
 
     def take(self, index: NDArray[Any] | slice) -> Jobs:
         """Return the rows of ``index`` (a mask, row numbers, or a slice, which copies nothing), in that order."""
+        from wattqueue.model.codec import take
+
         return take(self, index)
 
     def peak_power_w(self) -> Floats | None:

@@ -6,9 +6,10 @@ Physics (``model/physics.py``) states the truth, which no policy sees; these fil
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wattqueue.model.physics import EarFiles
+if TYPE_CHECKING:
+    from wattqueue.model.physics import EarFiles
 
 
 @dataclass(frozen=True)

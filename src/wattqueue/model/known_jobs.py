@@ -16,15 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.model import bounds
-from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Floats, Ints, Jobs, Labels
+
+if TYPE_CHECKING:
+    from wattqueue.model.consent import Consent
 
 OUTCOMES = frozenset({"runtime_s", "mean_power_w", "max_power_w", "start_s", "profiles", "peak_power_w"})
 """Columns and methods of ``Jobs`` that nobody knows at a submission."""

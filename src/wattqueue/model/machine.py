@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
-from wattqueue.model.known_files import KnownFiles
-from wattqueue.model.physics import PhysicsFiles
-from wattqueue.model.power_sensor import Covers, PowerSensor
 from wattqueue.model.supply import SupplyDomain, SupplyTree
+
+if TYPE_CHECKING:
+    from wattqueue.model.known_files import KnownFiles
+    from wattqueue.model.physics import PhysicsFiles
+    from wattqueue.model.power_sensor import Covers, PowerSensor
 
 CapScope = Literal["machine", "dynamic", "jobs"]
 """What a cap covers (rule 14 of docs/semantics.md)."""

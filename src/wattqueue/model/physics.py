@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.bounds import UNIT_W
-from wattqueue.model.codec import plain
 from wattqueue.model.jobs import Floats
-from wattqueue.model.unit_table import UnitTable
+
+if TYPE_CHECKING:
+    from wattqueue.model.app_profiles import AppProfiles
+    from wattqueue.model.unit_table import UnitTable
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,8 @@ class Physics:
 
         Neither does the seed where no error is drawn: the truth is the same.
         """
+        from wattqueue.model.codec import plain
+
         cells = tuple(replace(each, source="", where=()) for each in self.cells)
         units = None if self.units is None else replace(self.units, source="", where="")
         limits = None if self.limits is None else replace(self.limits, source="", where=())

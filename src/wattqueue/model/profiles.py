@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
-from wattqueue.model.codec import take
 
 Floats = NDArray[np.float64]
 
@@ -100,6 +99,8 @@ class PowerProfiles:
 
     def take(self, index: NDArray[Any] | slice) -> PowerProfiles:
         """Return the jobs of ``index`` (a mask, row numbers, or a slice), over the same library."""
+        from wattqueue.model.codec import take
+
         return take(self, index, "level", "first", "resume")
 
     def samples_w(self, job: int, duration_s: float) -> Floats:

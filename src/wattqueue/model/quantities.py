@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 
 STATISTICS = MappingProxyType(
@@ -64,6 +63,8 @@ class Quantity:
 @cache
 def quantities() -> MappingProxyType[str, Quantity]:
     """Return the whole table by name, in its order; read once."""
+    from importlib.resources import files
+
     text = files("wattqueue.model").joinpath("quantities.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return MappingProxyType(

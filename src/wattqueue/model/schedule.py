@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.codec import take
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
 
@@ -91,6 +90,8 @@ class Schedule:
 
     def take(self, rows: NDArray[np.int64]) -> Schedule:
         """Return the schedule of some jobs, in the order of ``rows`` (k,)."""
+        from wattqueue.model.codec import take
+
         return take(self, rows, "unit_low", "unit_high")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,10 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Frequency, Ints, Prediction, WithoutOptions
-from wattqueue.parts.frequency.consent import Consent_
 from wattqueue.parts.oracles import is_oracle
+
+if TYPE_CHECKING:
+    from wattqueue.parts.frequency.consent import Consent_
 
 
 class Narrowed(NamedTuple):

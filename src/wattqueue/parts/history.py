@@ -24,13 +24,14 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.parts.contracts import Asked, Ints
-from wattqueue.parts.estimator._pairs import Pairs
-from wattqueue.parts.online import Completions, OnlineBase, Target
+from wattqueue.parts.online import OnlineBase
 from wattqueue.parts.scale import Scale
-from wattqueue.parts.timeline import Timeline, job_watts
 
 if TYPE_CHECKING:
     from wattqueue.kernels.history import History
+    from wattqueue.parts.estimator._pairs import Pairs
+    from wattqueue.parts.online import Completions, Target
+    from wattqueue.parts.timeline import Timeline
 
 LoopKernel = Literal["history"]
 """Kernels that may answer for an estimator inside the compiled loop: ``kernels/history_prediction.py``."""
@@ -166,6 +167,8 @@ class HistoryBase(OnlineBase):
 
     def reset(self, jobs: KnownJobs) -> None:
         """Forget all history and take the users and applications of ``jobs``."""
+        from wattqueue.parts.estimator._pairs import Pairs
+
         self._user, self._names = jobs.user.codes, jobs.user.names
         self._state = self.state(jobs)
         if self.by_app:
@@ -206,6 +209,7 @@ class HistoryBase(OnlineBase):
         Users and applications are matched by name.
         """
         from wattqueue.kernels.history import history_learn_rows
+        from wattqueue.parts.timeline import job_watts
 
         watts = np.ascontiguousarray(job_watts(past.jobs, self.target))
         history_learn_rows(self._known(), past.user_codes(self._names), past.end_s, watts)
@@ -214,6 +218,8 @@ class HistoryBase(OnlineBase):
 
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
         """Return what ``watts`` would answer at every submission. Shape (n,)."""
+        from wattqueue.parts.estimator._pairs import Pairs
+
         known = KnownJobs.of(jobs)
         of_user = history_columns(self.state(known), jobs, line, watts)
         if not self.by_app:

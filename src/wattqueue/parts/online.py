@@ -8,7 +8,7 @@ completions, the order of ends, the fallback to the unit's maximum and the sprea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Finished, Ints, Prediction
 from wattqueue.parts.scale import Scale, static_prediction
-from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
+
+if TYPE_CHECKING:
+    from wattqueue.parts.timeline import Timeline
 
 Target = Literal["mean", "max"]
 """Which watts of a job are learned and predicted: mean or highest over its run."""
@@ -90,6 +92,8 @@ class OnlineBase(ABC):
 
         With recorded completions: the prediction of every job (C = n).
         """
+        from wattqueue.parts.timeline import trace_timeline
+
         self._scale, self._last_end_s = Scale.of(machine), -np.inf
         self.reset(jobs)
         if self.asked == "once":
@@ -141,6 +145,8 @@ class OnlineBase(ABC):
 
         Equals calling ``learn`` and ``predict_rows`` job by job; NaN where nothing had finished.
         """
+        from wattqueue.parts.timeline import job_watts
+
         return self.replay_watts(jobs, line, job_watts(jobs, self.target))
 
 

@@ -12,7 +12,6 @@ from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Correction, FinishedRuns, Ints
-from wattqueue.parts.correction import checked_correction
 
 if TYPE_CHECKING:
     from wattqueue.kernels.recent_runs import RecentRuns
@@ -36,6 +35,8 @@ class RecentBase:
     def __init__(
         self, *, alike: tuple[str, ...], jobs: int, fewest: int, at: float | None, correction: Correction
     ) -> None:
+        from wattqueue.parts.correction import checked_correction
+
         if not 1 <= fewest <= jobs <= MOST_JOBS:
             raise PolicyError(
                 f"{jobs=}, {fewest=}", where="jobs, fewest", hint=f"use 1 <= fewest <= jobs <= {MOST_JOBS}"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.parts.actions import Action
 from wattqueue.parts.contracts import Entries, Floats, Prediction, Start
 
 if TYPE_CHECKING:
+    from wattqueue.parts.actions import Action
     from wattqueue.policy.view import View
 
 Read = Literal["period", "submission"]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.machine import Machine
-from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Floats
+
+if TYPE_CHECKING:
+    from wattqueue.model.unit_table import UnitTable
 
 By = Literal["watts", "time"]
 """By what a placement ranks units."""

@@ -12,7 +12,7 @@ policy do:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ from wattqueue.parts.actions import Action, Requeue, SetDeviceLimits, SetFrequen
 from wattqueue.parts.contracts import Floats, Ints
 from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.consent_windows import SLACK, latest_end_s, most_stretch
-from wattqueue.policy.state_view import StateView, units_of
+
+if TYPE_CHECKING:
+    from wattqueue.policy.state_view import StateView
 
 KEEPS_NOTHING = "the job states no checkpoints, so none of its work is kept"
 """Why a requeue that claims kept work is refused."""
@@ -259,6 +261,8 @@ def limited_speeds(view: StateView, rows: Ints, *each_caps_w: Floats) -> list[tu
 
     The watts are those of all of them. By predicted watts, as rule 14 of docs/semantics.md has it. Shapes (D,), (k,).
     """
+    from wattqueue.policy.state_view import units_of
+
     machine = view.machine
     idle = machine.by_unit([part.idle_w for part in machine.partitions])
     alpha = machine.by_unit([part.dvfs_alpha for part in machine.partitions])

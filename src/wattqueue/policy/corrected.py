@@ -30,7 +30,6 @@ from wattqueue.parts.contracts import (
 )
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.scale import Scale
-from wattqueue.parts.unit_tables import greatest_factors
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.registry import part_name
 
@@ -53,6 +52,8 @@ class MostWatts:
 
         Likewise where the table is not one of the applications and units: whoever uses it refuses that.
         """
+        from wattqueue.parts.unit_tables import greatest_factors
+
         full_w = Scale.of(machine).apply(np.full(1, np.nan))[0]
         if found.unit_factor is None or found.unit_factor.shape != (apps, machine.units):
             return cls(full_w, np.ones((1, len(full_w))))

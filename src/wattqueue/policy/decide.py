@@ -11,6 +11,7 @@ kernels need ranks that do not change, so such a pass runs on a new view in the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +25,16 @@ from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import NO_SIGNALS, Signals, next_targets
-from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.announced import announced_at, with_announced
 from wattqueue.policy.build import PassSettings, build_view, rows_for, with_delays
 from wattqueue.policy.by_unit import factors_of, rank_of
 from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.state_view import own_kernel
-from wattqueue.policy.view import View
+
+if TYPE_CHECKING:
+    from wattqueue.parts.actions import StartJob
+    from wattqueue.policy.view import View
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -184,6 +186,8 @@ def decide(snapshot: PolicySnapshot) -> list[StartJob]:
 
 def starts_of(view: state.KernelView, names: JobNames) -> list[StartJob]:
     """Return the buffer of starts of a view as actions, in order."""
+    from wattqueue.parts.actions import StartJob
+
     found = []
     for k in range(int(view.now.starts)):
         job, option = int(view.entries.job[view.start_entry[k]]), int(view.start_option[k])
@@ -202,6 +206,8 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     so a snapshot of a long trace is small. Its job table is renumbered: row k of the snapshot is row ``rows[k]`` of
     the view.
     """
+    from wattqueue.policy.state_view import own_kernel
+
     kernel, queue, running = own_kernel(view), view.queue, view.running
     entry_job = kernel.entries.job[queue]
     rows = np.unique(np.concatenate((entry_job, running)))
@@ -294,6 +300,8 @@ def ranked_starts(view: View, settings: PassSettings, priority: Floats | None) -
     ``priority`` (q,) holds one number for each entry of ``view.queue``. The pass runs on a snapshot in the new order;
     ``check_shapes`` refuses priorities of the wrong length or NaN.
     """
+    from wattqueue.policy.state_view import own_kernel
+
     snapshot, rows = snapshot_of(view, settings, priority)
     kernel = view_of(snapshot)
     schedule_once(kernel)

@@ -7,14 +7,16 @@ can only raise what counts.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wattqueue.kernels.device_power import read_devices
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.device_limits import DeviceReadings, Flags
-from wattqueue.policy.state_view import StateView, own_kernel
+
+if TYPE_CHECKING:
+    from wattqueue.policy.device_limits import DeviceReadings, Flags
+    from wattqueue.policy.state_view import StateView
 
 
 class DevicePower(NamedTuple):
@@ -69,6 +71,9 @@ def device_power(view: StateView) -> DevicePower | None:
 
 def _sensors(view: StateView) -> DeviceReadings | None:
     """Return what the machine's sensors show; None where it has none, or they are not read."""
+    from wattqueue.policy.device_limits import DeviceReadings
+    from wattqueue.policy.state_view import own_kernel
+
     samples, machine = own_kernel(view).measured, view.machine
     if not len(samples.sample_uw):
         return None
@@ -78,6 +83,8 @@ def _sensors(view: StateView) -> DeviceReadings | None:
 
 def sampled_w(view: StateView) -> Floats:
     """Return the measured watts of each device, NaN where a sensor shows nothing. Shape (D,)."""
+    from wattqueue.policy.state_view import own_kernel
+
     found = np.empty(view.machine.devices)
     read_devices(own_kernel(view), view.machine.device_of_unit, found)
     return found
@@ -85,6 +92,8 @@ def sampled_w(view: StateView) -> Floats:
 
 def _latest_start_s(view: StateView) -> Floats:
     """Return since when each device has the jobs that it has; -inf for none. Shape (D,)."""
+    from wattqueue.policy.state_view import own_kernel
+
     samples = own_kernel(view).measured
     if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised
         start_s = np.where(samples.has_job != 0, samples.since_s, -np.inf)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from wattqueue.kernels import state
 from wattqueue.model.signals import Signals
-from wattqueue.parts.actions import Refusal
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.capabilities import DriverAbilities
-from wattqueue.policy.view import View
+
+if TYPE_CHECKING:
+    from wattqueue.parts.actions import Refusal
+    from wattqueue.policy.view import View
 
 
 class Driver(Protocol):

@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats.unit_factors import line_of_unit, read_unit_factors
 from wattqueue.model.machine import Machine
-from wattqueue.parts.unit_tables import unit_numbers
 from wattqueue.policy.interfaces import AXES, CORRECTIONS, stated
 from wattqueue.policy.registry import part_class, part_names
 from wattqueue.policy.rows import FOR_MACHINE, LEFT_OUT, NO_CONTROLS, Row, listed
@@ -219,6 +217,9 @@ def _require_fit(row: Row, site: SiteFacts) -> None:
     parts = (each for axis in AXES for each in listed(row.get(axis)))
     if not isinstance(table, str) or machine is None or all(_table_of(each) != table for each in parts):
         return
+    from wattqueue.formats.unit_factors import line_of_unit, read_unit_factors
+    from wattqueue.parts.unit_tables import unit_numbers
+
     found = read_unit_factors(Path(table))
     number = unit_numbers(found)
     beyond = next((name for name, unit in number.items() if unit >= machine.units), None)

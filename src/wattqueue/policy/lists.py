@@ -7,13 +7,15 @@ Controls are no such choice: a policy has any number of them, and they stay what
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.frequency_in_turn import FrequencyInTurn
 from wattqueue.policy.corrected import Corrected
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.registry import part_name
+
+if TYPE_CHECKING:
+    from wattqueue.parts.frequency_in_turn import FrequencyInTurn
 
 Parts = tuple[Any, ...]
 
@@ -23,6 +25,8 @@ def _frequency(parts: Parts) -> FrequencyInTurn:
 
     Raises: PolicyError for two that add options for load targets, and for one that has no window before it.
     """
+    from wattqueue.parts.frequency_in_turn import FrequencyInTurn
+
     adding = [part for part in parts if method_of(part, "in_targets") is not None]
     if len(adding) > 1:
         raise PolicyError(f"{len(adding)} parts add options for load targets", hint="leave all but one out")

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import operator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes
 from wattqueue.kernels.schedule import schedule_once
-from wattqueue.parts.actions import StartJob
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.capabilities import Capabilities
-from wattqueue.policy.decide import snapshot_of, view_of
-from wattqueue.policy.view import View
+
+if TYPE_CHECKING:
+    from wattqueue.parts.actions import StartJob
+    from wattqueue.policy.view import View
 
 OVERTAKES = "would delay a start that the policy's pass promises"
 """Why a start by a control is refused."""
@@ -41,6 +43,8 @@ def overtakes(view: View, needs: Capabilities, action: StartJob) -> bool:
 
 
 def _overtakes(view: View, settings: PassSettings, row: int, partition: int, option: int) -> bool:
+    from wattqueue.policy.decide import snapshot_of, view_of
+
     snapshot, rows = snapshot_of(view, settings)
     job = int(np.searchsorted(rows, row))
     if job == len(rows) or rows[job] != row or not 0 <= partition < len(view.machine.partitions):

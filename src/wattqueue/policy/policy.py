@@ -12,7 +12,6 @@ from typing import Any
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.machine import Machine
-from wattqueue.model.option_bounds import of_option
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.interfaces import AXES, CORRECTIONS, axes_of, stated
@@ -150,6 +149,8 @@ def _expected(parameter: inspect.Parameter | None, given: Any) -> str:
     Options without a default are left to the part, but numbers have the bounds of their unit everywhere
     (``option_bounds.of_option``). Infinity is a number only where it is the default (``window_s = inf``: no end).
     """
+    from wattqueue.model.option_bounds import of_option
+
     default = None if parameter is None else parameter.default
     number = isinstance(given, int | float) and not isinstance(given, bool)
     if isinstance(default, bool):

@@ -18,27 +18,23 @@ import inspect
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from wattqueue.errors import PolicyError, one_of
-from wattqueue.formats.python_file import load_file
+from wattqueue.installed import entry_points_of
 from wattqueue.parts import contracts, run_contracts
 from wattqueue.policy.interfaces import AXES, METHODS, axes_of
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 
 @cache
-def _installed_parts() -> dict[str, list[EntryPoint]]:
-    """Return what other packages add, by axis; looked up once a process, since that reads a file for each package."""
-    everything = entry_points()
-    return {axis: list(everything.select(group=f"wattqueue.{axis}")) for axis in METHODS}
-
-
-def _installed(axis: str) -> list[EntryPoint]:
-    """Return what other packages add to an axis."""
-    return _installed_parts().get(axis, [])
+def _installed(axis: str) -> tuple[EntryPoint, ...]:
+    """Return what other packages add to an axis; looked up once a process, since that reads a file for each package."""
+    return entry_points_of(f"wattqueue.{axis}")
 
 
 def part_names(axis: str) -> list[str]:
@@ -93,6 +89,8 @@ def _main_class(module: ModuleType, stem: str, name: str) -> type[Any]:
 
 def part_file(path: Path) -> ModuleType:
     """Import a Python file that holds parts. Raises: PolicyError as ``load_file``."""
+    from wattqueue.formats.python_file import load_file
+
     return load_file(path, PolicyError, "my.py:MyPart")
 
 

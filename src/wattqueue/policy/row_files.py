@@ -14,25 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError, PolicyError
-from wattqueue.formats.ear.files import read_coefficients_csv, read_profiles_csv
-from wattqueue.formats.series import read_steps
-from wattqueue.formats.unit_factors import read_unit_factors
-from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.signals import Series
-from wattqueue.model.unit_table import UnitTable
 from wattqueue.policy.rows import map_texts
+
+if TYPE_CHECKING:
+    from wattqueue.model.app_profiles import AppProfiles
+    from wattqueue.model.unit_table import UnitTable
 
 
 def _table(value: Any) -> UnitTable | None:
     """Return a table of unit factors, None where the option names no file."""
+    from wattqueue.formats.unit_factors import read_unit_factors
+
     return read_unit_factors(Path(value)) if isinstance(value, str) else None
 
 
 def _profiles(value: Any) -> AppProfiles | None:
     """Return application profiles, None where the option is no table. Raises: PolicyError for other keys."""
+    from wattqueue.formats.ear.files import read_profiles_csv
+
     hint = '{ coefficients = "c.csv", apps = "a.csv" }, or database = "apps.db" in the place of apps'
     if isinstance(value, str):
         raise PolicyError(f"{value!r} is one file, and profiles need two", hint=hint)
@@ -52,6 +55,7 @@ def _of_database(url: str, coefficients: Path) -> AppProfiles:
 
     Raises: InputError for a database that cannot be used, or knows no application of these coefficients.
     """
+    from wattqueue.formats.ear.files import read_coefficients_csv
     from wattqueue.store.applications import ApplicationDatabase  # sqlalchemy: for policies that name a database only
 
     database = ApplicationDatabase.open(url, make=False)
@@ -66,6 +70,8 @@ def _of_database(url: str, coefficients: Path) -> AppProfiles:
 
 def _prices(value: Any) -> Series | None:
     """Return a series of prices, None where the option names no file. Raises: InputError."""
+    from wattqueue.formats.series import read_steps
+
     if not isinstance(value, str):
         return None
     rows = read_steps(Path(value))

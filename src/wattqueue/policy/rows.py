@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError, PolicyError, one_of
 from wattqueue.formats.source import in_folder
 from wattqueue.formats.toml import read_toml
+from wattqueue.installed import entry_points_of
 from wattqueue.policy.interfaces import AXES, axes_of
 from wattqueue.policy.registry import class_from_file
 
@@ -59,7 +59,7 @@ def _core_rows() -> dict[str, Row]:
 @cache
 def _installed_rows() -> dict[str, Row]:
     """Return the rows of other packages; looked for once a process, and only where the core has no row of a name."""
-    return {name: row for point in entry_points(group=GROUP) for name, row in read_toml(point.load()).items()}
+    return {name: row for point in entry_points_of(GROUP) for name, row in read_toml(point.load()).items()}
 
 
 def _published_row(name: str) -> Row | None:

@@ -14,7 +14,6 @@ from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.measured import new_measured
 from wattqueue.kernels.site_meter import SiteMeter, new_meter, no_meter
 from wattqueue.model.machine import Machine
-from wattqueue.model.power_sensor import IDLE_TOLERANCE
 from wattqueue.parts.run_contracts import CorrectingLedger, MeteredLedger, SampledLedger
 from wattqueue.policy.build import idle_uw
 
@@ -32,6 +31,8 @@ def with_sensors(
     ``ledger``: count running jobs by them; None leaves the ledger as it is, and samples are for parts to read.
     ``corrects``: the same ledger, where samples correct predictions.
     """
+    from wattqueue.model.power_sensor import IDLE_TOLERANCE
+
     most = np.array([codes.microwatts(p.max_w or 0.0) for p in machine.partitions], np.int64)
     measured = new_measured(
         machine.sensor_start,

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,22 +42,15 @@ from wattqueue.parts.actions import Action, Refusal, Requeue, StartJob
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats, Prediction, Start
 from wattqueue.policy.actions import KINDS, REASONS, carry_out, listed
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
-from wattqueue.policy.consented import (
-    are_for_target,
-    effect_beside_target,
-    frees_w,
-    refused_by_consent,
-    refused_by_power,
-)
-from wattqueue.policy.decide import ranked_starts
-from wattqueue.policy.driver import Driver
 from wattqueue.policy.estimation import EstimatorSession
 from wattqueue.policy.interfaces import method_of, stated
-from wattqueue.policy.overtaking import OVERTAKES, overtakes
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import run_times_batch
 from wattqueue.policy.target_limits import LIFTED, TargetLimits
-from wattqueue.policy.view import View
+
+if TYPE_CHECKING:
+    from wattqueue.policy.driver import Driver
+    from wattqueue.policy.view import View
 
 MOST_REFUSALS = 10_000
 """Refusals that are kept for a part until it is called; older ones are dropped, or a part that waits for an event
@@ -316,6 +309,8 @@ class Session:
 
         Consent comes first (rule 20 of docs/semantics.md), then what the pass promises (rule 8).
         """
+        from wattqueue.policy import consented, overtaking
+
         table = driver.abilities.actions
         kind = type(action)
         by_power = stated(control, "acts_by_power", False)
@@ -330,14 +325,14 @@ class Session:
             power = view.device_power if for_targets and self.acts_by_power else None
             by_measure = power is not None and power.power_w > view.cap_alone_w
             freed_w = -np.inf if by_measure else self._freed[1]
-            effect = effect_beside_target(view, action, before_w, freed_w)
-            reason = refused_by_consent(view, action, effect, freed_w)
-            if reason := reason or (refused_by_power(view, action) if by_power else ""):
+            effect = consented.effect_beside_target(view, action, before_w, freed_w)
+            reason = consented.refused_by_consent(view, action, effect, freed_w)
+            if reason := reason or (consented.refused_by_power(view, action) if by_power else ""):
                 return reason
-            frees = 0.0 if driver.abilities.frees_at_once else frees_w(view, action)
-            for_target = are_for_target(view, effect)
-        if isinstance(action, StartJob) and overtakes(view, self.needs, action):
-            return OVERTAKES
+            frees = 0.0 if driver.abilities.frees_at_once else consented.frees_w(view, action)
+            for_target = consented.are_for_target(view, effect)
+        if isinstance(action, StartJob) and overtaking.overtakes(view, self.needs, action):
+            return overtaking.OVERTAKES
         reason = carry_out(table, driver, action, control)
         if not reason:
             self._freed = self._freed[0], self._freed[1] + frees
@@ -414,6 +409,8 @@ def hold_starts(kernel: state.KernelView, *, held: bool) -> None:
 
 def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassResult) -> list[tuple[Start, int]]:
     """Run a pass with the answers of its Python parts; return the starts that were refused, with their codes."""
+    from wattqueue.policy.decide import ranked_starts
+
     if answers.starts is None and answers.priority is None:
         schedule_once(driver.kernel)
         return []

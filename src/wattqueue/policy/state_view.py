@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,13 @@ from wattqueue.kernels.view_lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
-from wattqueue.model.ranges import ranges
 from wattqueue.model.signals import NO_SIGNALS, Signals
 from wattqueue.parts.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
-from wattqueue.policy.device_limits import DeviceLimits, DeviceReadings
 from wattqueue.policy.identity import JobNames
+
+if TYPE_CHECKING:
+    from wattqueue.policy.device_limits import DeviceLimits, DeviceReadings
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -328,6 +329,8 @@ class StateView:
 
 def units_of(view: StateView, rows: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the units of running jobs, job by job, and where those of each job begin. Shapes (u,), (k,)."""
+    from wattqueue.model.ranges import ranges
+
     kernel = own_kernel(view)
     pieces = kernel.held.pieces[rows].astype(np.int64)
     interval = ranges(kernel.held.first[rows].astype(np.int64), pieces)

@@ -19,8 +19,6 @@ from wattqueue.parts.actions import SetDeviceLimits
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import carry_out
 from wattqueue.policy.consent_windows import SLACK
-from wattqueue.policy.consented import limited_speeds, may_slow
-from wattqueue.policy.state_view import units_of
 
 if TYPE_CHECKING:
     from wattqueue.policy.driver import Driver
@@ -75,6 +73,9 @@ class TargetLimits:
 
         ``caps_w`` (D,) are the limits in force. By predicted watts, as rule 14 has it.
         """
+        from wattqueue.policy.consented import limited_speeds, may_slow
+        from wattqueue.policy.state_view import units_of
+
         devices = np.array(sorted(self.before_w), np.int64)
         without_w = caps_w.copy()
         without_w[devices] = [self.before_w[device] for device in devices.tolist()]

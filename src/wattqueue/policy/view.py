@@ -11,17 +11,19 @@ The job table has no outcomes of jobs that have not ended. Arrays cannot be writ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
-from wattqueue.policy import consented
 from wattqueue.policy.actions import latest_start_s, unit_is_free
-from wattqueue.policy.device_power import DevicePower, device_power, sampled_w
-from wattqueue.policy.state_view import Floats, Ints, StateView, read_only
+from wattqueue.policy.state_view import StateView
+
+if TYPE_CHECKING:
+    from wattqueue.policy.device_power import DevicePower
+    from wattqueue.policy.state_view import Floats, Ints
 
 UNIT_STATE_NAMES = ("on", "stopping", "off", "booting", "down", "draining")
 """States of units, by their number in ``kernels/codes.py``."""
@@ -58,6 +60,8 @@ class View(StateView):
 
     def may_slow(self, jobs: Ints, options: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which running jobs may go on at an option each for a load target, by their consent. Shapes (k,)."""
+        from wattqueue.policy import consented
+
         return consented.may_slow(self, jobs, self.time_factors_of(jobs, options))
 
     def latest_start_s(self, job: int) -> float:
@@ -69,6 +73,8 @@ class View(StateView):
 
     def may_park(self, jobs: Ints) -> NDArray[np.bool_]:
         """Return which running jobs may be suspended or requeued for a load target, by their consent. Shape (k,)."""
+        from wattqueue.policy import consented
+
         return consented.may_park(self, jobs)
 
     def kept_work_s(self, jobs: Ints) -> Floats:
@@ -76,6 +82,8 @@ class View(StateView):
 
         Since their last start, in seconds at reference speed: what a requeue keeps.
         """
+        from wattqueue.policy import consented
+
         return consented.checkpoints(self, jobs)[0]
 
     @property
@@ -103,6 +111,9 @@ class View(StateView):
         A device that shares a sensor with others has an even share of it by units. Where agents set limits, it is what
         they read. Raises: PolicyError where nothing measures.
         """
+        from wattqueue.policy.device_power import sampled_w
+        from wattqueue.policy.state_view import read_only
+
         if self.limits is not None:
             return read_only(self.limits.power_w)
         if not len(self._own.measured.sample_uw):
@@ -115,6 +126,8 @@ class View(StateView):
 
         A reading that stands still counts only where it is above the prediction (rule 16 of docs/semantics.md).
         """
+        from wattqueue.policy.device_power import device_power
+
         return device_power(self)
 
     @property

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wattqueue.model.comparability import Gate, change
 from wattqueue.model.quantities import Quantity, quantity
 from wattqueue.report import words
-from wattqueue.report.run import Metric
+
+if TYPE_CHECKING:
+    from wattqueue.report.run import Metric
 
 GROUPS = {
     "Jobs": ("jobs", "rows_"),

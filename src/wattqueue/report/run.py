@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.rundir.folder import truth_of
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Ints, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import TAU_S, CapFigures, cap_figures, span, waits_so_far
-from wattqueue.model.ranges import ranges
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps, excess_w, with_times
@@ -37,6 +35,8 @@ class HeldUnits:
     @classmethod
     def of(cls, schedule: Schedule) -> HeldUnits:
         """Return the intervals of a schedule, those of one job in sequence."""
+        from wattqueue.model.ranges import ranges
+
         count = schedule.unit_count.astype(np.int64)
         job = np.repeat(np.arange(len(count), dtype=np.int32), count)
         where = ranges(schedule.unit_start, count)
@@ -86,6 +86,8 @@ class About:
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], machine: Machine, origin: str) -> About:
         """Return what the ``run.toml`` of a run states, as far as a report shows it."""
+        from wattqueue.formats.rundir.folder import truth_of
+
         task = {"estimator": facts.get("policy", {}).get("estimator"), **facts.get("task", {})}
         seed = task.get("seed")
         return cls(

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap, refuse_below_idle
-from wattqueue.formats.consent import read_consent_defaults, with_defaults
-from wattqueue.formats.load_target import read_load_targets
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
@@ -22,7 +20,6 @@ from wattqueue.model.known_jobs import Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import ENERGIES, Metrics, metrics
-from wattqueue.model.physics import Physics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
@@ -31,10 +28,12 @@ from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.runs.physics import physics_of, same_figures
 from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, task_workload, with_hashes
-from wattqueue.sim.engine import Progress, Run, Simulation, simulate
-from wattqueue.sim.physics import FROM_TABLES, true_figures
+from wattqueue.sim.engine import Progress, Run, Simulation, figures_of, simulate
 from wattqueue.sim.profiles import has_phases, with_phases
 from wattqueue.sim.truth import NodeEvents, actual_power
+
+if TYPE_CHECKING:
+    from wattqueue.model.physics import Physics
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,16 +96,19 @@ def load(
         refuse_below_idle(cap, machine, "cap", "cap")
     else:
         cap = parse_cap(task.cap, machine) if task.cap is not None else machine_cap(machine)
-    if targets is None:
-        named = task.targets
-        targets = LoadTargets.none() if named is None else read_load_targets(Path(named), machine, cap)
+    if targets is None and task.targets is not None:
+        from wattqueue.formats.load_target import read_load_targets
+
+        targets = read_load_targets(Path(task.targets), machine, cap)
     truth = physics_of(task, machine, physics)
     workload = workload or task_workload(task)
     jobs = workload.jobs
     if task.consent is not None:
+        from wattqueue.formats.consent import read_consent_defaults, with_defaults
+
         jobs = with_defaults(jobs, read_consent_defaults(Path(task.consent)))
     task = with_hashes(task, row, truth.files if truth is not None else ())
-    return RunInputs(task, jobs, workload.unusable, machine, policy, cap, targets, truth)
+    return RunInputs(task, jobs, workload.unusable, machine, policy, cap, targets or LoadTargets.none(), truth)
 
 
 def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
@@ -124,17 +126,23 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))
     if kept is not None:
         figures |= kept._asdict()
-    if not (watts_stated(inputs.jobs, inputs.machine) or any(text == FROM_TABLES for text in run.sources)):
+    if not (watts_stated(inputs.jobs, inputs.machine) or (run.sources and _from_tables(run))):
         figures |= dict.fromkeys(ENERGIES)
     run.notes.update(warnings_of(inputs, jobs))
     return TaskResult(inputs, run, figures)
 
 
+def _from_tables(run: Run) -> bool:
+    """Return whether tables gave the watts of some jobs."""
+    from wattqueue.sim.physics import FROM_TABLES
+
+    return FROM_TABLES in run.sources
+
+
 def prepared(inputs: RunInputs) -> Simulation:
     """Return the simulation of these inputs, before its first event."""
     jobs, machine = with_nodes_for_memory(inputs.jobs, inputs.machine), inputs.machine
-    physics = inputs.physics
-    actual = actual_power(jobs, machine) if physics is None else true_figures(physics, jobs, machine)
+    actual = actual_power(jobs, machine) if inputs.physics is None else figures_of(inputs.physics, jobs, machine)
     return Simulation(
         jobs, machine, inputs.policy, inputs.cap, actual, NodeEvents.none(),
         past=inputs.past, phases_s=inputs.task.phases_s, targets=inputs.targets,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError
-from wattqueue.formats.physics import read_cells, read_limits, read_physics_file
-from wattqueue.formats.unit_factors import read_unit_figures
 from wattqueue.model.machine import Machine
-from wattqueue.model.physics import Cells, Physics, PhysicsFiles
 from wattqueue.policy.row_files import files_in, read_option
 from wattqueue.runs.options import MOST_ERROR
 from wattqueue.runs.task import Task
+
+if TYPE_CHECKING:
+    from wattqueue.model.physics import Physics, PhysicsFiles
 
 
 def load_physics(files: PhysicsFiles, where: str) -> Physics:
@@ -22,6 +22,10 @@ def load_physics(files: PhysicsFiles, where: str) -> Physics:
 
     Raises: InputError naming the file, and the line where it is known, for a file that cannot be used.
     """
+    from wattqueue.formats.physics import read_cells, read_limits
+    from wattqueue.formats.unit_factors import read_unit_figures
+    from wattqueue.model.physics import Cells, Physics
+
     cells = [] if files.table is None else [read_cells(Path(files.table))]
     units = None if files.units is None else read_unit_figures(Path(files.units))
     if files.ear is not None:
@@ -50,13 +54,20 @@ def physics_of(task: Task, machine: Machine, given: Physics | None = None) -> Ph
     if not 0.0 <= error <= MOST_ERROR:
         raise InputError(f"{error:g} is not 0 to {MOST_ERROR:g}", where="--physics-error", hint="0.05 means about 5 %")
     if given is None:
-        files = machine.physics if name is None else read_physics_file(Path(name))
+        files = machine.physics if name is None else _read(Path(name))
         if files is None:
             if error > 0.0:
                 raise InputError("there is no physics to multiply", where="--physics-error", hint="name --physics FILE")
             return None
         given = load_physics(files, f"{machine.name}: [physics]" if name is None else name)
     return replace(given, error=error or given.error, seed=task.seed)
+
+
+def _read(path: Path) -> PhysicsFiles:
+    """Return what a physics file says. Raises: InputError."""
+    from wattqueue.formats.physics import read_physics_file
+
+    return read_physics_file(path)
 
 
 def same_figures(physics: Physics | None, row: Mapping[str, Any]) -> dict[str, int]:

@@ -22,7 +22,6 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.for_machine import SiteFacts, row_on
-from wattqueue.policy.part_text import estimator_value
 from wattqueue.policy.row_files import files_in
 from wattqueue.policy.rows import find_row, split_name
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
@@ -82,6 +81,8 @@ def policy_row(task: Task, machine: Machine | None = None) -> dict[str, Any]:
     """
     row = find_row(task.policy)
     if task.estimator is not None:
+        from wattqueue.policy.part_text import estimator_value
+
         row["estimator"] = estimator_value(task.estimator)
     return row if machine is None else row_on(row, SiteFacts.simulated(machine))
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,6 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
-from wattqueue.model.physics import Physics
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Prediction
@@ -62,10 +62,13 @@ from wattqueue.sim.history_prediction import history_prediction_of, own_rows, re
 from wattqueue.sim.limit_curves import no_curves
 from wattqueue.sim.offered import drop_too_wide, drop_unoffered, require_known_watts
 from wattqueue.sim.outcome import power_of, schedule_of, targets_exceeded
-from wattqueue.sim.physics import TrueFigures, true_figures
 from wattqueue.sim.rejection import rejections
 from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
+
+if TYPE_CHECKING:
+    from wattqueue.model.physics import Physics
+    from wattqueue.sim.physics import TrueFigures
 
 Ints = NDArray[np.integer]
 Progress = Callable[[int, int], None]
@@ -168,7 +171,7 @@ def simulate(
             where=machine.name,
             hint="use a verb that reads it, hand it in as actual=, or take [physics] out",
         )
-    given = true_figures(actual, jobs, machine) if isinstance(actual, Physics) else actual
+    given = actual if actual is None or isinstance(actual, Prediction) else figures_of(actual, jobs, machine)
     require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
     simulation = Simulation(
         jobs, machine, policy, cap or Cap.none(), given, events, past=past, phases_s=phases_s, targets=targets
@@ -177,7 +180,14 @@ def simulate(
     if machine.supply and simulation.session.needs.online is not None:
         require_within(policy.name, machine, simulation.view.predicted.power_uw)
     run = simulation.result()
-    return with_sources(run, given) if isinstance(given, TrueFigures) else run
+    return run if given is None or isinstance(given, Prediction) else with_sources(run, given)
+
+
+def figures_of(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
+    """Return what physics says of these jobs. Raises: InputError as ``sim.physics.true_figures``."""
+    from wattqueue.sim.physics import true_figures
+
+    return true_figures(physics, jobs, machine)
 
 
 def require_machine_code(jobs: int) -> None:
@@ -225,7 +235,7 @@ class Simulation:
         Arguments as in ``simulate``, without defaults.
         """
         curves = no_curves()
-        if isinstance(actual, TrueFigures):
+        if not (actual is None or isinstance(actual, Prediction)):
             curves, actual = actual.curves, actual.actual
         signals = signals_of(cap, targets, machine)
         cap = signals.limit()

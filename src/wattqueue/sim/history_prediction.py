@@ -18,7 +18,6 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator, LoopTerms, Prediction, RunTime
 from wattqueue.parts.history import HistoryBase, new_history
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.parts.recent_runs import RecentBase
 from wattqueue.policy.capabilities import Capabilities, resolve
 from wattqueue.policy.corrected import Corrected, base_of
 from wattqueue.policy.interfaces import method_of
@@ -84,9 +83,11 @@ def check_recall(policy: Policy, machine: Machine) -> None:
 
 def recent_runs_of(runtime: object) -> RecentRuns:
     """Return the state of a part that the loop predicts run times for, shared with it; else one switched off."""
-    if isinstance(runtime, RecentBase) and vars(type(runtime)).get("in_loop"):
-        return runtime.loop_state()
-    return no_recent_runs()
+    if not vars(type(runtime)).get("in_loop"):
+        return no_recent_runs()
+    from wattqueue.parts.recent_runs import RecentBase
+
+    return runtime.loop_state() if isinstance(runtime, RecentBase) else no_recent_runs()
 
 
 def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) -> HistoryState:

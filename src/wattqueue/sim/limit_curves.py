@@ -8,6 +8,7 @@ of these watts anyhow: its curve begins there, and its run times are over that o
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from wattqueue.kernels import state
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.machine import Machine
-from wattqueue.model.physics import LimitFigures
+
+if TYPE_CHECKING:
+    from wattqueue.model.physics import LimitFigures
 
 Curve = tuple[Floats, Floats]
 """Shares of the watts above idle, rising to 1, and run times over that at 1."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +22,15 @@ from wattqueue.errors import InputError, PolicyError, one_of
 from wattqueue.kernels.state import LimitCurves
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
-from wattqueue.model.physics import Cells, Physics, UnitFigures
 from wattqueue.model.schedule import Schedule
-from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import Scale, partition_figures
-from wattqueue.parts.unit_tables import factors_on, greatest_factors, relative_factors, rows_of
 from wattqueue.policy.by_unit import bounds_of_partitions
 from wattqueue.sim.limit_curves import limit_curves, no_curves
-from wattqueue.sim.reference import asked_partitions, option_at, reference_options, refuse_clock
+
+if TYPE_CHECKING:
+    from wattqueue.model.physics import Cells, Physics, UnitFigures
+    from wattqueue.model.unit_table import UnitTable
 
 EXPONENTS = "the machine's exponents"
 """Source of all that is not stated."""
@@ -113,6 +114,8 @@ def on_machine(physics: Physics, machine: Machine) -> MachinePhysics:
     Raises: InputError naming the file, and the line where it is known, for an unknown partition or clock, two sources
     of one cell, and a table that covers a part of the units.
     """
+    from wattqueue.parts.unit_tables import rows_of
+
     names = [app for cells in physics.cells for app in cells.app]
     tables = [] if physics.units is None else [t for t in (physics.units.watts, physics.units.times) if t is not None]
     apps = tuple(dict.fromkeys([*names, *(app for table in tables for app in table.apps)]))
@@ -143,6 +146,8 @@ def on_machine(physics: Physics, machine: Machine) -> MachinePhysics:
 
 def _options_of(cells: Cells, machine: Machine) -> Iterator[tuple[int, int]]:
     """Yield number and option of each cell. Raises: InputError for an unknown partition or clock."""
+    from wattqueue.sim.reference import option_at, refuse_clock
+
     partitions = [p.name for p in machine.partitions]
     nominal = dict(sorted(zip(cells.partition, cells.frequency_hz.tolist(), strict=True)))  # the greatest of each
     for k, name in enumerate(cells.partition):
@@ -175,6 +180,8 @@ def _units(
 
     A factor is relative to the mean over the units of its partition. Raises: InputError as ``on_machine``.
     """
+    from wattqueue.parts.unit_tables import rows_of
+
     tables = (None, None) if units is None else (units.watts, units.times)
     where = "" if units is None else units.where
     known = np.any([rows_of(table, apps) >= 0 for table in tables], axis=0)
@@ -187,6 +194,8 @@ def _of_units(table: UnitTable, apps: tuple[str, ...], machine: Machine, where: 
 
     Raises: InputError as ``on_machine``.
     """
+    from wattqueue.parts.unit_tables import relative_factors
+
     if len(table.units) > machine.units:
         raise InputError(
             f"{len(table.units)} units, and {machine.name} has {machine.units}", where=where,
@@ -206,6 +215,8 @@ def _means(
 
     Returns: where it was entered, by application and partition.
     """
+    from wattqueue.parts.unit_tables import factors_on
+
     whole = factors_on(table, machine) * table.base_w[:, np.newaxis]
     entered = np.zeros((len(row), len(machine.partitions)), np.bool_)
     for p, (first, end) in enumerate(bounds_of_partitions(machine)):
@@ -257,6 +268,8 @@ def true_figures(physics: Physics, jobs: Jobs, machine: Machine) -> TrueFigures:
     Raises: InputError as ``on_machine``; for a job whose reference is not stated or has no cell, and for true watts
     above the stated maximum of a unit.
     """
+    from wattqueue.sim.reference import reference_options
+
     table = on_machine(physics, machine)
     app = np.array([*(table.apps.index(a) if a in table.apps else -1 for a in jobs.app.names), -1], np.int64)
     row = app[jobs.app.codes]
@@ -365,6 +378,8 @@ def _most_watts(table: MachinePhysics, machine: Machine) -> Floats:
 
     The last row is that of other applications. Shape (A + 1, O).
     """
+    from wattqueue.parts.unit_tables import greatest_factors
+
     most = np.ones((len(table.apps) + 1, len(machine.option_partition)))
     if table.unit_watts is not None:
         most[:-1] = greatest_factors(table.unit_watts, machine)
@@ -380,6 +395,8 @@ def _refuse_above_maximum(
     ``power`` and ``most_w`` (n, O). A partition that the user's choice leaves out does not count, nor do watts that the
     trace states and no file does: of a job at the option ``traced`` (n,), -1 for none.
     """
+    from wattqueue.sim.reference import asked_partitions
+
     above = power > most_w + 1e-6
     above &= np.arange(power.shape[1]) != traced[:, np.newaxis]
     if len(machine.partitions) > 1:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import CapFigures, LimitSums, cap_figures, span
-from wattqueue.model.profiles import PERIOD_S, PowerProfiles
+from wattqueue.model.profiles import PERIOD_S
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.steps import Steps, rows_at
 from wattqueue.parts.contracts import Prediction
@@ -50,6 +51,9 @@ from wattqueue.policy.build import rows_of, time_factors, unit_uw
 from wattqueue.policy.by_unit import unit_factors
 from wattqueue.sim.engine import Run
 from wattqueue.sim.truth import actual_power
+
+if TYPE_CHECKING:
+    from wattqueue.model.profiles import PowerProfiles
 
 STEPS_A_WINDOW = 2_000_000
 _CHANGED = 1e-6  # relative difference of energy, or seconds, from which a run was not at one speed

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, one_of
-from wattqueue.model.ear import SAME_HZ
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
-from wattqueue.model.physics import Physics
+
+if TYPE_CHECKING:
+    from wattqueue.model.physics import Physics
 
 RAN_PARTITION, RAN_HZ = "ran_partition", "ran_frequency_hz"
 """Columns of a job table that state the reference of a job."""
@@ -17,6 +20,8 @@ RAN_PARTITION, RAN_HZ = "ran_partition", "ran_frequency_hz"
 
 def option_at(machine: Machine, partition: int, hz: float) -> int | None:
     """Return the option of a partition at a clock, NaN for the highest; None where it has no such clock."""
+    from wattqueue.model.ear import SAME_HZ
+
     first, end = machine.option_start[partition : partition + 2].tolist()
     if np.isnan(hz):
         return int(first)

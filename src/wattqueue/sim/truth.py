@@ -14,6 +14,7 @@ actions that it carries out read it. It consists of:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,6 @@ from wattqueue.kernels.sensors import new_sensors, no_sensors
 from wattqueue.model.bounds import PERIOD_S
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Signals, next_targets, ramp_after
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import static_prediction
@@ -37,6 +37,9 @@ from wattqueue.policy.build import rows_of
 from wattqueue.policy.by_unit import unit_factors, without_factors
 from wattqueue.policy.sensors import unit_idle_uw
 from wattqueue.sim.limit_curves import no_curves
+
+if TYPE_CHECKING:
+    from wattqueue.model.power_sensor import PowerSensor
 
 Array = NDArray[np.float64]
 

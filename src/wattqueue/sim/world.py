@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import NO_OPTION, REASONS, delay_start, start_job
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.view import View
-from wattqueue.sim.observation import Completions, EndedRuns, observed_in
+
+if TYPE_CHECKING:
+    from wattqueue.policy.view import View
+    from wattqueue.sim.observation import Completions, EndedRuns
 
 
 class SimulatedWorld:
@@ -93,6 +95,11 @@ class SimulatedWorld:
 
     def observe(self, *, learned: bool, timed: bool, seen: bool) -> None:
         """Keep what parts get to know of completions: those that learn watts or run times, and those with views."""
+        self.ended_runs = self.completions = self.observed = None
+        if not (learned or timed or seen):
+            return
+        from wattqueue.sim.observation import Completions, EndedRuns, observed_in
+
         loop = self.truth.loop
         self.ended_runs = EndedRuns(self.kernel, self.log, loop) if timed else None
         self.completions = Completions(self.jobs, self.log, loop) if learned else None
@@ -110,6 +117,8 @@ class SimulatedWorld:
 
         A view shows the arrays of the run, which change under it: one serves a part for as long as they are the same.
         """
+        from wattqueue.policy.view import View
+
         kept = self.views.get(id(part))
         if kept is None:
             table = self.table(part)

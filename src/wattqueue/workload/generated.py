@@ -19,7 +19,6 @@ import numpy as np
 from wattqueue.errors import InputError, one_of
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.plain_numbers import number_of
-from wattqueue.workload.limits import WHOLE, require
 
 _GENERATORS = ("marconi", "fugaku", "lightesp")
 
@@ -100,6 +99,8 @@ def _number(key: str, text: str, call: str) -> float | int:
 
     Raises: InputError for what is no finite number, no whole number where one is needed, or out of range.
     """
+    from wattqueue.workload.limits import WHOLE, require
+
     value = number_of(text)
     if not math.isfinite(value):
         raise InputError(f"{key} = {text!r} is not a finite number", where=call, hint="write key=number")

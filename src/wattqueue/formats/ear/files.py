@@ -23,17 +23,19 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import opened, shown
-from wattqueue.model.app_profiles import AppProfiles, ear_profiles
 from wattqueue.model.bounds import FREQUENCY_HZ
-from wattqueue.model.ear import COEFFICIENT_NAMES, Coefficients, Signatures
+from wattqueue.model.ear import COEFFICIENT_NAMES
 from wattqueue.model.plain_numbers import number_of
+
+if TYPE_CHECKING:
+    from wattqueue.model.app_profiles import AppProfiles
+    from wattqueue.model.ear import Coefficients, Signatures
 
 RECORD = np.dtype(
     {
@@ -77,6 +79,8 @@ def write_coefficients_binary(path: Path, coefficients: Coefficients) -> None:
 
     Raises: OutputError where the file cannot be written.
     """
+    from wattqueue.formats.atomic_write import atomic_write
+
     f = len(coefficients.frequency_hz)
     rows = np.zeros(f * f, RECORD)
     khz = np.round(coefficients.frequency_hz / 1e3).astype(np.uint64)
@@ -120,6 +124,8 @@ def write_coefficients_csv(path: Path, tables: dict[str, Coefficients]) -> None:
 
     Raises: OutputError where the file cannot be written.
     """
+    from wattqueue.formats.atomic_write import atomic_write
+
     lines = [",".join(COEFFICIENT_HEADER)]
     for name, table in tables.items():
         ghz = [f"{f / 1e9:g}" for f in table.frequency_hz]
@@ -141,6 +147,8 @@ def read_apps_csv(path: Path) -> tuple[tuple[str, ...], dict[int, Signatures]]:
 
     Raises: InputError naming file, line and field.
     """
+    from wattqueue.model.ear import Signatures
+
     cells: dict[tuple[str, int], list[float]] = {}
     for line, row in _csv_rows(path, APPS_HEADER):
         key = (row["app_id"].strip(), int(_number(path, line, "module_index", row["module_index"])))
@@ -173,6 +181,8 @@ def _of_pairs(path: Path, *columns: Any) -> Coefficients:
 
     Raises: InputError for a pair that occurs twice, and for whatever else the model refuses.
     """
+    from wattqueue.model.ear import Coefficients
+
     try:
         return Coefficients.of_pairs(*columns)
     except InputError as error:
@@ -225,6 +235,8 @@ class EarTables:
 
     def profiles(self) -> AppProfiles:
         """Return the profiles by equations 1 to 3 of paper 1."""
+        from wattqueue.model.app_profiles import ear_profiles
+
         return ear_profiles(self.apps, self.coefficients, self.metrics)
 
 

@@ -27,24 +27,14 @@ import math
 from collections.abc import Container, Mapping
 from dataclasses import fields, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
-from wattqueue.formats.atomic_write import atomic_write
-from wattqueue.formats.checked_toml import first_finding
-from wattqueue.formats.known_files import anchored_known, known_files
-from wattqueue.formats.machine.supply import supply_of
-from wattqueue.formats.physics import anchored, physics_files
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
-from wattqueue.model.codec import plain
-from wattqueue.model.known_files import KnownFiles
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.physics import EarFiles, PhysicsFiles
-from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.version import SCHEMA_VERSION
 
@@ -66,7 +56,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
     """
     text = str(name_or_path)
     if text in catalogue():
-        return read_machine(Path(str(files("wattqueue.formats") / "machines" / f"{text}.toml")))
+        return read_machine(CATALOGUE / f"{text}.toml")
     path = Path(name_or_path)
     # A name that looks like a path is a file, even if it does not exist: then the error names it.
     if path.suffix == ".toml" or exists(path) or len(path.parts) > 1:
@@ -78,14 +68,17 @@ def load_machine(name_or_path: str | Path) -> Machine:
     )
 
 
+CATALOGUE = Path(__file__).parents[1] / "machines"
+"""Files of the machines that come with WattQueue."""
+
+
 @cache
 def catalogue() -> tuple[str, ...]:
     """Return the names of the machines that come with WattQueue, sorted.
 
     Cached, since the files of an installation do not change while it runs.
     """
-    folder = files("wattqueue.formats") / "machines"
-    return tuple(sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml")))
+    return tuple(sorted(f.name.removesuffix(".toml") for f in CATALOGUE.iterdir() if f.name.endswith(".toml")))
 
 
 def read_machine(path: Path) -> Machine:
@@ -97,8 +90,14 @@ def read_machine(path: Path) -> Machine:
     machine = machine_of(data, path, path.parent)
     physics, known = machine.physics, machine.known
     if physics is not None:
+        from wattqueue.formats.physics import anchored
+
         machine = replace(machine, physics=anchored(physics, path.parent))
-    return machine if known is None else replace(machine, known=anchored_known(known, path.parent))
+    if known is not None:
+        from wattqueue.formats.known_files import anchored_known
+
+        machine = replace(machine, known=anchored_known(known, path.parent))
+    return machine
 
 
 def machine_of(data: Mapping[str, Any], where: str | Path, folder: Path = Path()) -> Machine:
@@ -111,7 +110,11 @@ def machine_of(data: Mapping[str, Any], where: str | Path, folder: Path = Path()
     """
     from pydantic import ValidationError
 
+    from wattqueue.formats.known_files import known_files
     from wattqueue.formats.machine.schema import MachineFile
+    from wattqueue.formats.machine.supply import supply_of
+    from wattqueue.formats.physics import physics_files
+    from wattqueue.model.power_sensor import PowerSensor
 
     try:
         checked = MachineFile.model_validate(dict(data)).model_dump(exclude_unset=True)
@@ -143,6 +146,8 @@ def _partition(row: dict[str, Any]) -> Partition:
 
 def machine_data(machine: Machine) -> dict[str, Any]:
     """Return every figure of a machine as nested dictionaries, for TOML; what is not stated is None."""
+    from wattqueue.model.codec import plain
+
     data = plain(machine)
     partitions, supply = data.pop("partitions"), data.pop("supply")
     tables = {"partitions": partitions, "supply": supply} if supply else {"partitions": partitions}
@@ -156,6 +161,8 @@ def machine_toml(machine: Machine, marks: Mapping[str, str] | None = None) -> st
 
 def write_machine(path: Path, machine: Machine, marks: Mapping[str, str] | None = None) -> None:
     """Write a machine as a TOML file, with comments as ``machine_toml``. Raises: OutputError."""
+    from wattqueue.formats.atomic_write import atomic_write
+
     with atomic_write(path) as temporary:
         temporary.write_text(machine_toml(machine, marks), encoding="utf-8")
 
@@ -165,12 +172,18 @@ def _explained(error: ValidationError, where: str | Path) -> MachineError:
 
     For an unknown key the hint suggests a field of the class in whose table it stands.
     """
+    from wattqueue.formats.checked_toml import first_finding
+
     what, hint = first_finding(error, lambda place: [f.name for f in fields(_table(place))])
     return MachineError(what, where=where, hint=hint)
 
 
 def _table(place: Container[object]) -> type:
     """Return the class whose fields are the keys of the table at a place of the file."""
+    from wattqueue.model.known_files import KnownFiles
+    from wattqueue.model.physics import EarFiles, PhysicsFiles
+    from wattqueue.model.power_sensor import PowerSensor
+
     if "partitions" in place:
         return Partition
     if "supply" in place:

@@ -28,12 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._parquet import readable
-from wattqueue.formats.atomic_folder import atomic_folder, polars_errors
-from wattqueue.formats.csv_records import whole_as_integers
-from wattqueue.formats.json_text import figure
 from wattqueue.formats.machine.file import machine_data, machine_of
-from wattqueue.formats.rundir import follows, tables
+from wattqueue.formats.rundir import follows
 from wattqueue.formats.source import exists, opened
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.formats.unusable import Unusable, put_unusable, read_unusable
@@ -104,6 +100,9 @@ def write_run(folder: Path, record: RunRecord) -> None:
 
     Raises: OutputError where it cannot be written or the disk is full: it is then as it was before.
     """
+    from wattqueue.formats.atomic_folder import atomic_folder, polars_errors
+    from wattqueue.formats.csv_records import whole_as_integers
+
     with atomic_folder(folder) as temporary, polars_errors(folder):
         jobs = jobs_table(record)
         # Times that are whole numbers are written without ".0": files are smaller and easier to compare.
@@ -118,11 +117,15 @@ def write_run(folder: Path, record: RunRecord) -> None:
 
 def jobs_table(record: RunRecord) -> pl.DataFrame:
     """Return the columns of jobs.csv as a frame: one row per usable job, null where a field does not exist."""
+    from wattqueue.formats.rundir import tables
+
     return tables.jobs_frame(record.jobs, record.schedule, record.machine)
 
 
 def power_table(record: RunRecord) -> pl.DataFrame:
     """Return the columns of power.parquet as a frame: each row holds from its time to the next one's."""
+    from wattqueue.formats.rundir import tables
+
     return tables.power_frame(record.power, record.machine, record.cap)
 
 
@@ -187,6 +190,8 @@ def read_run(folder: Path) -> RunRecord:
     Raises: InputError naming the file that is missing or was not written by WattQueue, or a figure that does not follow
     from the tables (``follows``); MachineError for its machine.
     """
+    from wattqueue.formats.rundir import tables
+
     # run.toml first: it has the schema version, and without it the folder is no run.
     facts, machine, cap = read_facts(folder)
     origin, watts = str(facts.get("origin", "measured")), str(facts.get("watts", ""))
@@ -251,6 +256,8 @@ def read_metrics(folder: Path) -> Metrics:
 
     Raises: InputError.
     """
+    from wattqueue.formats.json_text import figure
+
     path = folder / METRICS
     with opened(path) as source:
         text = source.read(MOST_BYTES)
@@ -273,6 +280,8 @@ def _read_jobs(path: Path) -> pl.DataFrame:
     which folders without hashes may have, are dropped.
     """
     import polars as pl
+
+    from wattqueue.formats.rundir import tables
 
     # No inference: an id such as 007 must stay a text, and a column without values must stay a column of numbers.
     numbers = [column.name for column in tables.COLUMNS if column.number]
@@ -300,6 +309,9 @@ def _read_power(path: Path) -> pl.DataFrame:
     follow from them (``tables.power_frame``) as far as the file has them.
     """
     import polars as pl
+
+    from wattqueue.formats._parquet import readable
+    from wattqueue.formats.rundir import tables
 
     with opened(path):
         pass

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.rundir import tables
 from wattqueue.formats.source import sha256_of
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
@@ -70,6 +69,8 @@ class Stored(NamedTuple):
     @property
     def hint(self) -> str:
         """Return what to do; a folder of another version may have figures that had another definition."""
+        from wattqueue.formats.rundir import tables
+
         version = self.facts.get("wattqueue_version", __version__)
         return tables.AGAIN if version == __version__ else f"it is of WattQueue {version}: {tables.AGAIN} with this one"
 
@@ -87,6 +88,8 @@ def require_figures(stored: Stored, jobs: pl.DataFrame, power: pl.DataFrame) -> 
 
 def _require_rows(stored: Stored, frame: pl.DataFrame) -> None:
     """Check each row of jobs.csv: no start before the submission, as many units as stated, columns that follow."""
+    from wattqueue.formats.rundir import tables
+
     jobs, schedule, path = stored.jobs, stored.schedule, stored.folder / "jobs.csv"
     ran = schedule.ran
     early = ran & (schedule.start_s < jobs.submit_s - ABSOLUTE)
@@ -105,6 +108,8 @@ def _require_rows(stored: Stored, frame: pl.DataFrame) -> None:
 
 def _require_columns(stored: Stored, frame: pl.DataFrame) -> None:
     """Check the columns of power.parquet that are sums of others, and its rows at changes of the cap."""
+    from wattqueue.formats.rundir import tables
+
     path, again = stored.folder / "power.parquet", tables.power_frame(stored.power, stored.machine, stored.cap)
     if len(again) != len(frame):
         raise InputError(
@@ -176,6 +181,8 @@ def require_facts(data: Mapping[str, Any], path: Path) -> None:
 
     Raises: InputError. A file without hashes (of before) passes.
     """
+    from wattqueue.formats.rundir import tables
+
     told = _hashes_of(data, path)
     for key, digest in _own_hashes(data).items():
         if told.get(key, digest) != digest:
@@ -185,6 +192,8 @@ def require_facts(data: Mapping[str, Any], path: Path) -> None:
 
 def require_files(data: Mapping[str, Any], folder: Path) -> None:
     """Check that the other files are those that run.toml names by hash. Raises: InputError naming the file."""
+    from wattqueue.formats.rundir import tables
+
     for name, digest in _hashes_of(data, folder / RUN).items():
         if name not in (RUN, POLICY) and sha256_of(folder / name) != digest:
             raise InputError(
@@ -194,6 +203,8 @@ def require_files(data: Mapping[str, Any], folder: Path) -> None:
 
 def _hashes_of(data: Mapping[str, Any], path: Path) -> dict[str, str]:
     """Return the hashes that a run.toml states; none in one of before. Raises: InputError for other values."""
+    from wattqueue.formats.rundir import tables
+
     told = data.get(HASHES, {})
     if not isinstance(told, dict) or not all(isinstance(digest, str) for digest in told.values()):
         raise InputError(f"{HASHES} is no table of hashes", where=path, hint=tables.AGAIN)

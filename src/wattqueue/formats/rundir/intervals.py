@@ -21,8 +21,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.ranges import ranges
-
 CHUNK = 100_000
 """Jobs at a time, so that memory stays bounded."""
 Int64s = NDArray[np.int64]
@@ -100,6 +98,8 @@ def _chunk(start: Int64s, count: Int64s, low: Int32s, high: Int32s, digits: NDAr
     an interval does not have is zero. A row is one interval, or the one placeholder of a job without intervals;
     ``last`` is the last row of each job, where its line ends.
     """
+    from wattqueue.model.ranges import ranges
+
     rows = np.maximum(count, 1)  # a job without a unit still needs its line end
     last = np.cumsum(rows) - 1
     index = ranges(start, rows)

@@ -31,8 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.rundir import intervals
-from wattqueue.formats.table.job_table import labels_of, plain
 from wattqueue.model.bounds import TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
@@ -193,6 +191,9 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
     """
     import polars as pl
 
+    from wattqueue.formats.rundir import intervals
+    from wattqueue.formats.table.job_table import labels_of, plain
+
     # NaN stands for an empty field, which jobs that never ran have; infinity is never written.
     number = {column.name: frame[column.name].to_numpy() for column in COLUMNS if column.number}
     for name, column in number.items():
@@ -270,6 +271,8 @@ def power_of(frame: pl.DataFrame) -> PowerSeries:
 def _units_held(schedule: Schedule) -> pl.Series:
     """Return the units of each job as intervals (``intervals`` describes the four arrays). Shape (n,)."""
     import polars as pl
+
+    from wattqueue.formats.rundir import intervals
 
     held = (schedule.unit_start, schedule.unit_count, schedule.unit_low, schedule.unit_high)
     return pl.Series(intervals.to_text(*held), dtype=pl.String)

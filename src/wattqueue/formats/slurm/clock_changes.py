@@ -19,13 +19,15 @@ fit, and the first one is assumed for Start and End.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.slurm.columns import Times
 from wattqueue.model.jobs import Floats
+
+if TYPE_CHECKING:
+    from wattqueue.formats.slurm.columns import Times
 
 ROUNDED_S = 60.0
 """Tolerance of End - Start = Elapsed: Slurm rounds, and clocks of nodes differ by seconds."""

@@ -26,20 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, nearest
-from wattqueue.formats import _parquet, csv_records
-from wattqueue.formats.atomic_folder import polars_errors
-from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import on_disk, opened
-from wattqueue.formats.table import profile_column
 from wattqueue.model import bounds, consent
 from wattqueue.model.bounds import ALLOWED, DURATION_S, TIME_S, UNIT_W, UNITS
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.plain_numbers import is_whole
-from wattqueue.model.profiles import PowerProfiles
 from wattqueue.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from wattqueue.model.profiles import PowerProfiles
 
 TABLE_TIME_S = replace(TIME_S, low=0)
 """Our own table has no times before the trace's 0."""
@@ -97,6 +94,8 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
 
     Raises: InputError naming file, line (Parquet: row) and column.
     """
+    from wattqueue.formats import csv_records
+
     if _is_parquet(path):
         frame, facts = _read_parquet(path)
     else:
@@ -117,6 +116,8 @@ def table_of_frame(frame: pl.DataFrame) -> Jobs:
 
 def _jobs(path: Path, frame: pl.DataFrame, facts: dict[str, str], default_walltime_s: float | None) -> Jobs:
     """Return the jobs of a table whose columns have been named and typed; ``path`` is named in errors."""
+    from wattqueue.formats.table import profile_column
+
     origin = _origin(path, facts)
     if frame.is_empty():
         raise InputError("0 jobs", where=path, hint="write one row per job below the column names")
@@ -157,6 +158,8 @@ def _profiled_watts(
 
     Raises: InputError naming the row of such a contradiction.
     """
+    from wattqueue.formats.table import profile_column
+
     # pattern is -1 for a job without a profile.
     if not (profiles.pattern >= 0).any():
         return {}
@@ -175,6 +178,11 @@ def write_table(path: Path, jobs: Jobs) -> None:
 
     Raises: OutputError where the file cannot be written; it is then as before.
     """
+    from wattqueue.formats import csv_records
+    from wattqueue.formats.atomic_folder import polars_errors
+    from wattqueue.formats.atomic_write import atomic_write
+    from wattqueue.formats.table import profile_column
+
     frame = table_frame(jobs)
     facts = {"schema_version": str(SCHEMA_VERSION), "origin": jobs.origin}
     with atomic_write(path) as temporary, polars_errors(path):
@@ -195,6 +203,8 @@ def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) 
     Parquet). The nearest known name is suggested for an unknown one, since most are misspelt (``runtime`` for
     ``runtime_s``).
     """
+    from wattqueue.formats import csv_records
+
     known = (*COLUMNS, *FURTHER, *further)
     for name in names:
         if names.count(name) > 1 or (name in FURTHER and EXTRA + name in names):
@@ -261,6 +271,8 @@ def _place(path: Path, row: int) -> str:
 
     The line is searched only when an error is reported, since comments and quoted line ends move it.
     """
+    from wattqueue.formats import csv_records
+
     return (
         f"{path}: row {row + 1}" if path == FRAME or _is_parquet(path) else f"{path}:{csv_records.line_of(path, row)}"
     )
@@ -272,6 +284,8 @@ def _origin(path: Path, facts: dict[str, str]) -> str:
     The word is passed on to everything computed from the jobs: reports print that a result follows from generated
     jobs. A table without the fact was written by hand or by another tool and counts as measured.
     """
+    from wattqueue.formats import csv_records
+
     version = facts.get("schema_version", str(SCHEMA_VERSION))
     if not is_whole(version) or int(version) > SCHEMA_VERSION:
         raise InputError(
@@ -306,6 +320,8 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     """
     import polars as pl
 
+    from wattqueue.formats import _parquet
+
     with _parquet.readable(path):
         frame = pl.read_parquet(on_disk(path), glob=False, hive_partitioning=False)
         facts = pl.read_parquet_metadata(on_disk(path))
@@ -315,6 +331,9 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
 def _typed(path: Path, frame: pl.DataFrame, facts: dict[str, str]) -> tuple[pl.DataFrame, dict[str, str]]:
     """Return a typed table with columns of numbers as float64, NaN for null; and its facts. Raises: InputError."""
     import polars as pl
+
+    from wattqueue.formats import _parquet
+    from wattqueue.formats.table import profile_column
 
     _check_columns(str(path), frame.columns, (profile_column.COLUMN,))
     frame = _without_prefix(frame)
@@ -351,6 +370,8 @@ def plain(column: pl.Series) -> NDArray[Any]:
     (``csv_records.as_numbers``), so that a table in CSV and the same one in Parquet give equal arrays.
     """
     import polars as pl
+
+    from wattqueue.formats import csv_records
 
     if column.dtype == pl.Boolean and not column.null_count():
         return np.ascontiguousarray(column.to_numpy())

@@ -23,7 +23,7 @@ from wattqueue.errors import InputError
 from wattqueue.model.bounds import DURATION_S, UNIT_W
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.plain_numbers import number_of
-from wattqueue.model.profiles import PERIOD_S, PowerProfiles
+from wattqueue.model.profiles import PowerProfiles
 
 if TYPE_CHECKING:
     import polars as pl
@@ -133,6 +133,8 @@ def _period(where: str, facts: Mapping[str, str]) -> float:
 
     Raises: InputError for text that is no number, and for less than 1 ms or more than the longest duration.
     """
+    from wattqueue.model.profiles import PERIOD_S
+
     text = facts.get(PERIOD, str(PERIOD_S))
     period = number_of(text)
     if not 1e-3 <= period <= DURATION_S.high:

@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats.json_text import clean, figure
 from wattqueue.formats.source import shown
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
@@ -59,6 +58,8 @@ def read(file: WorkloadFile, options: ReadOptions) -> Workload:
 
     Raises: InputError for a file that is none, or in which no job has a fixed duration.
     """
+    from wattqueue.formats.json_text import clean
+
     path, document = file.path, file.document
     jobs, profiles = _parts(path, document)
     rows: list[tuple[str, float, int, float, float, str]] = []
@@ -114,6 +115,8 @@ def _row(
 
     Raises: _UnusableError where a field is missing or outside its limit in ``model.bounds``.
     """
+    from wattqueue.formats.json_text import clean, figure
+
     if not isinstance(job, Mapping) or not name:
         raise _UnusableError("no id")
     submit = figure(job.get("subtime"))
@@ -142,6 +145,8 @@ def _duration(name: str, profiles: Mapping[str, Any], depth: int) -> float:
 
     Raises: _UnusableError for a profile whose duration depends on the platform.
     """
+    from wattqueue.formats.json_text import figure
+
     profile = profiles.get(name)
     if not isinstance(profile, Mapping):
         raise _UnusableError("its profile is not among the profiles")

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats import csv_records
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.formats.workload_format import WorkloadFormat, csv_with
@@ -34,6 +33,8 @@ def read_cwm(path: Path) -> Workload:
 
     Reference: D. Chasapis, cwm-simulator.
     """
+    from wattqueue.formats import csv_records
+
     frame, _ = csv_records.read(path, csv_records.having(COLUMNS), ("submit_s", "sockets", "estimated_s"))
     submit, sockets, run = (frame[n].to_numpy() for n in ("submit_s", "sockets", "estimated_s"))
     named = (frame["app"].is_not_null() & frame["job_id"].is_not_null()).to_numpy()

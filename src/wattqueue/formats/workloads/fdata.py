@@ -29,8 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _parquet
-from wattqueue.formats.slurm.columns import Clock
 from wattqueue.formats.unusable import known, plausible_watts, size_and_time_rules
 from wattqueue.formats.workload import ALONE, ENERGY, QUALITY, Workload, alone_words, quality_labels
 from wattqueue.formats.workload_format import DEFAULTS, ReadOptions, WorkloadFormat, parquet_with
@@ -62,6 +60,9 @@ def read_fdata(path: Path, options: ReadOptions = DEFAULTS) -> Workload:
 
     Raises: InputError for a file that is no Parquet, lacks a column, or holds lists in place of figures.
     """
+    from wattqueue.formats import _parquet
+    from wattqueue.formats.slurm.columns import Clock
+
     lazy, schema = _parquet.scan(path)
     _parquet.require(path, schema.names(), NEEDED, "F-DATA")
     texts = {"jid", "usr", "jnam", "jobenv_req", "pclass", "exit state"}
@@ -102,6 +103,8 @@ def _jobs(
     Arrays have one entry per row of ``frame``: ``submit`` and ``start`` in Unix seconds (start NaN where unknown),
     ``runtime`` in seconds, ``nodes`` held.
     """
+    from wattqueue.formats import _parquet
+
     limit = _parquet.number(frame, "elpl")
     limit = np.where(DURATION_S.holds(limit), limit, default_walltime_s or np.nan)
     mean, peak = (_parquet.number(frame, name) / nodes for name in ("avgpcon", "maxpcon"))
@@ -136,6 +139,8 @@ def _extra(frame: pl.DataFrame, energy: Floats, alone: NDArray[np.int8]) -> dict
     ``energy`` are joules of the whole job, NaN where unknown; ``alone`` is 1 for a job that held all cores of its
     nodes, -1 where this is unknown. Shapes (n,). Columns without any value are left out.
     """
+    from wattqueue.formats import _parquet
+
     extra: dict[str, NDArray[Any]] = {ALONE: alone_words(alone)}
     has = np.isfinite(energy)
     if has.any():

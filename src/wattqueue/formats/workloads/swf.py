@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import line_blocks, shown
 from wattqueue.formats.unusable import Unusable, known, size_and_time_rules
 from wattqueue.formats.workload import Workload
@@ -413,11 +412,12 @@ def write_swf(path: Path, jobs: Jobs, header: dict[str, str] | None = None) -> N
 
     Raises: OutputError.
 
-    The same jobs give identical files: the gzip header carries no time (``mtime=0``) and comments come in the order
-    of ``header``. ``header`` is the mapping that ``read_swf`` returned; a value of several lines is written as
-    several comments with the same key, which reads back joined.
+    The same jobs give identical files: gzip's header has no time, and comments the order of ``header``, the mapping
+    that ``read_swf`` returned. A value of several lines becomes comments with the same key, which reads back joined.
     """
     import polars as pl
+
+    from wattqueue.formats.atomic_write import atomic_write
 
     columns = _swf_columns(jobs)
     table = pl.DataFrame({name: _exact(np.asarray(columns[name], np.float64)) for name in FIELDS})
