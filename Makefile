@@ -20,7 +20,7 @@ SPREAD = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -b html
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test t test-core test-slow coverage mutate bench lint format docs check-docs wheel lock warm system clean distclean
+.PHONY: help demo test t test-core test-slow coverage mutate bench lint format docs check-docs wheel lock warm system flux-lab clean distclean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -109,6 +109,9 @@ warm: $(VENV)/.dev # Every worker of the tests would compile these kernels other
 
 system:
 	@tools/system-packages.sh
+
+flux-lab: ## Build a Flux to test against, once (tests use WATTQUEUE_FLUX, else flux on the PATH, else skip)
+	@tools/flux-lab.sh
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

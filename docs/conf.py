@@ -28,6 +28,7 @@ exclude_patterns = ["_build", "adr/template.md"]
 # Two packages may each have a class of one name; a signature that says only the name then has no link.
 suppress_warnings = ["ref.python"]
 
+autodoc_mock_imports = ["flux"]  # wattqueue_flux runs inside it
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": False}

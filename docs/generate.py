@@ -306,7 +306,8 @@ def _modules(name: str) -> Iterator[str]:
     package = importlib.import_module(name)
     for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
         if not module.name.startswith("_") and module.name != "cli":
-            yield from _modules(f"{name}.{module.name}")
+            # a plain module is not imported here: those of wattqueue_flux need a Flux, which sphinx stands in for
+            yield from _modules(f"{name}.{module.name}") if module.ispkg else (f"{name}.{module.name}",)
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-FIRST = ("slurm", "slurm-2", "arena")
-"""Groups that mostly wait, each for a Slurm of its own: they begin at once, and others work meanwhile."""
+FIRST = ("slurm", "slurm-2", "flux", "arena")
+"""Groups that mostly wait, each for a Slurm or a Flux of its own: they begin at once, and others work meanwhile."""
 READ_ALL = "tests/architecture"
 """A folder whose tests read all sources, which one process keeps."""
 

@@ -1,10 +1,11 @@
 #!/bin/sh
-# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default all but the last.
+# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default all but the last two.
 #   browser     a headless Chromium, to open the report
 #   slurm       a real Slurm with accounting, driven by the live tests; its MariaDB also serves the tests of stores
 #   telemetry   a real Prometheus with an exporter
 #   postgres    the other database of the live store, and of the stores beside it
 #   mqtt        a broker between the controller and the agents of nodes
+#   flux        what builds a Flux (tools/flux-lab.sh); not by default
 #   releases    what creates Debians with other releases of Slurm (tools/slurm-releases.sh); not by default
 # Installs what is missing where it may (root on Debian); elsewhere says what would be missing and goes on:
 # the tests concerned are skipped with that reason. No daemon is started.
@@ -17,9 +18,12 @@ packages() {
     telemetry) echo "prometheus prometheus-node-exporter" ;;
     postgres) echo "postgresql" ;;
     mqtt) echo "mosquitto openssl" ;;
+    flux) echo "autoconf automake libtool make pkg-config libc6-dev libzmq3-dev uuid-dev libjansson-dev liblz4-dev" \
+        "libarchive-dev libhwloc-dev libsqlite3-dev lua5.1 liblua5.1-dev lua-posix python3-dev python3-cffi python3-ply" \
+        "python3-setuptools python3-yaml" ;;
     releases) echo "mmdebstrap" ;;
     *)
-        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres, mqtt, releases)" >&2
+        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres, mqtt, flux, releases)" >&2
         exit 2
         ;;
     esac

@@ -37,12 +37,14 @@ from wattqueue_agent.config import AgentConfig
 from wattqueue_grid.openadr.objects import ValuesMap, VtnProgram
 
 Leaf = tuple[Any, list[Any]]
+IN_FLUX = ("wattqueue_flux.protocol", "wattqueue_flux.scheduler", "wattqueue_flux.wanted")
+"""Modules that are imported inside a Flux alone, and have no models."""
 
 
 def models() -> list[Any]:
     """Everything that pydantic checks: configuration, data files, messages, objects of OpenADR, campaigns."""
     for module in modules():
-        if "migrations" not in module.name and not module.name.endswith("__main__"):
+        if "migrations" not in module.name and not module.name.endswith("__main__") and module.name not in IN_FLUX:
             own = module.path.is_relative_to(PACKAGE)
             importlib.import_module(f"{CORE}.{module.name}".rstrip(".") if own else module.name)
     loaded = [vars(module) for module in list(sys.modules.values())]

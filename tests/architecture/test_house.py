@@ -26,7 +26,7 @@ FLOORS = [
     {"incentives"},
     {"api", "verbs"},
     {"cli"},
-    {"wattqueue_grid", "wattqueue_agent"},
+    {"wattqueue_grid", "wattqueue_agent", "wattqueue_flux"},
     {"wattqueue_studies"},
 ]
 """Each floor may import the floors before it. On the last two stand the packages beside the core, each one area."""
@@ -57,6 +57,7 @@ OPENS_TOO = {
     "wattqueue_agent.limits": "files of the kernel that hold limits and readings",
     "wattqueue_agent.originals": "what was found, kept until it is restored",
     "wattqueue_agent.run": "the lock of the node's only agent",
+    "wattqueue_flux.emulated": "the files of a trial",
 }
 OPENING = {"open", "gzip.open", "io.open", "os.open", "os.replace", "os.remove", "os.makedirs", "os.mkdir"}
 OPENING_METHODS = (
@@ -83,6 +84,8 @@ CLOCK_TOO = {
     "terminal": "the time left, and the time of a line of a log",
     "wattqueue_agent.keeper": "the end of a lease",
     "wattqueue_agent.run": "the clock of an agent",
+    "wattqueue_flux.protocol": "the same failure is logged once a minute",
+    "wattqueue_flux.scheduler": "the clock of a controller",
 }
 CLOCKS = {
     "time.time",

@@ -33,6 +33,8 @@ LINES: tuple[Words, ...] = (
     ("policies", "show", "easy"),
     ("policies",),
     ("check", "part.py:Mine"),
+    ("flux", "module"),
+    ("flux", "try", "-o", "trial", "--nodes", "10", "--jobs", "5", "--at-once", "2"),
     ("report", "run"),
     ("compare", "run", "run2", "-o", "compared"),
     ("rerun", "run", "--out", "again"),

@@ -35,6 +35,10 @@ VERBS = {
         "wattqueue.cli.doctor",
         "List what WattQueue can read and control from this host, and what each missing item means.",
     ),
+    "flux": (
+        "wattqueue_flux.cli",
+        "Run WattQueue as the scheduler of a Flux instance: where its module lies, and a trial on emulated nodes.",
+    ),
     "import": (
         "wattqueue.cli.import_",
         "Read a site's own data (sacct, Slurm JSON, PM100, F-DATA, SWF, Batsim) into a job table.",

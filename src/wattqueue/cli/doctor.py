@@ -32,6 +32,7 @@ def run(
     live: Annotated[
         Path | None, typer.Option(help="A controller's TOML file: check its installation as well.", show_default=False)
     ] = None,
+    flux: Annotated[bool, typer.Option("--flux", help="Examine Flux, and the instance around this shell.")] = False,
 ) -> None:
     """List what WattQueue can read and control from this host, and what each missing item means.
 
@@ -39,9 +40,11 @@ def run(
     that dumps this site's accounting, and the next steps with the dump.
     """
     from wattqueue.live.doctor import examine
+    from wattqueue.live.entry_points import live_extension
     from wattqueue.live.slurm.examine import examine_slurm, sacct_line
 
-    checks = list(examine({"Slurm": examine_slurm}))
+    managers = {"Slurm": examine_slurm, **({"Flux": live_extension("flux").examine} if flux else {})}
+    checks = list(examine(managers))
     if live is not None:
         from wattqueue.live.config import load_config
         from wattqueue.live.slurm.examine_live import examine_live

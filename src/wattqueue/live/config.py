@@ -11,6 +11,7 @@ Secrets (tokens, the audit key) are never in this file. It names files that hold
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
@@ -311,6 +312,8 @@ class LiveConfig(Section):
     """CSV of load targets in seconds since the epoch, read again whenever it changes."""
     openadr: Section | None = None
     """Takes events of a grid operator's VTN as load targets; its fields are those of the package that serves it."""
+    flux: Section | None = None
+    """The controller runs inside a Flux instance, as its scheduler; fields as for ``openadr``."""
 
     @property
     def beat_dir(self) -> Path:
@@ -334,7 +337,7 @@ def load_config(path: Path) -> LiveConfig:
     _refuse_removed(data, path)
     home = home_of(path.resolve().parent)
     data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
-    model = _with_extension(LiveConfig) if "openadr" in data else LiveConfig
+    model = _with_extensions(LiveConfig, [name for name in ("openadr", "flux") if name in data])
     config = read_model(path, model, _anchored(data, path.resolve().parent, path_names(model)))
     for name, served in (("metrics", config.metrics), ("page", config.page)):
         if not is_loopback(served.address) and served.token_file is None:
@@ -374,10 +377,10 @@ def _refuse_removed(data: dict[str, Any], path: Path) -> None:
             raise InputError(f"slurm.{key}: lists are no longer read through slurmrestd", where=path, hint=hint)
 
 
-def _with_extension(model: type[LiveConfig]) -> type[LiveConfig]:
-    """Return the model with the fields of ``[openadr]``. Raises: InputError where no package serves it."""
-    section = live_extension("openadr").section
-    return create_model(model.__name__, __base__=model, openadr=(section | None, None))
+def _with_extensions(model: type[LiveConfig], names: Sequence[str]) -> type[LiveConfig]:
+    """Return the model with the fields of these sections. Raises: InputError where no package serves one."""
+    fields: dict[str, Any] = {name: (live_extension(name).section | None, None) for name in names}
+    return create_model(model.__name__, __base__=model, **fields) if fields else model
 
 
 def path_names(model: type[BaseModel]) -> set[str]:

@@ -62,10 +62,10 @@ Area = Callable[[Path, Run, Find], Iterator[Check]]
 def ask(argv: Sequence[str]) -> tuple[int, str]:
     """Run a command for at most 5 s; returns its exit status (-1 where it cannot run) and everything it printed.
 
-    The environment is reduced to what finds and configures Slurm: a doctor's output should not depend on a locale or
-    on a variable that changes the format of squeue.
+    The environment is reduced to what finds and configures Slurm and Flux: a doctor's output should not depend on a
+    locale or on a variable that changes the format of squeue.
     """
-    environment = {k: v for k, v in os.environ.items() if k in {"PATH", "SLURM_CONF", "HOME", "LANG"}}
+    environment = {k: v for k, v in os.environ.items() if k in {"PATH", "SLURM_CONF", "FLUX_URI", "HOME", "LANG"}}
     try:
         done = subprocess.run(  # the commands are named here, not given
             list(argv), capture_output=True, timeout=5.0, check=False, env=environment, stdin=subprocess.DEVNULL

@@ -3,7 +3,8 @@
 The name of an entry point is that of the section of live.toml that asks for it:
 
 - ``broker``: the class of connections to agents (``live.agents.AgentConnection``);
-- ``openadr``: a source of load targets (``TargetExtension``).
+- ``openadr``: a source of load targets (``TargetExtension``);
+- ``flux``: the fields of its section; the controller is a broker module of a Flux instance (``wattqueue_flux``).
 """
 
 from __future__ import annotations

@@ -129,6 +129,8 @@ class ControllerLog:
     """
 
     say: Callable[[str], None]
+    say_write: Callable[[str], None] | None = None
+    """Takes the lines of writes instead, where they go elsewhere."""
     _problems: dict[str, tuple[float, set[str]]] = field(default_factory=dict)
     """Problems of the last round without their figures: when they were logged last, and the texts."""
     _would: str = ""
@@ -139,7 +141,7 @@ class ControllerLog:
         for outcome in report.outcomes:
             write = outcome.write
             what = f"{write.kind} {write.target}: {write.before} -> {write.after} ({write.why})"
-            self.say(f"{what}: {outcome.error}" if outcome.error else what)
+            (self.say_write or self.say)(f"{what}: {outcome.error}" if outcome.error else what)
         would = would_line(report)
         if would != self._would:
             self.say(would or "would write nothing")

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
+from wattqueue.errors import InputError
 from wattqueue.live.cluster import Finding
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.guard.client import GuardedCommands, GuardWriter, connection_to
@@ -61,6 +62,12 @@ def connect(
 
 
 def connect_controller(config: LiveConfig, clock: Callable[[], float], *, priorities: bool) -> SlurmCluster:
-    """Return the driver of a controller, which has no rights of its own where a guard has them."""
+    """Return the driver of a controller, which has no rights of its own where a guard has them.
+
+    Raises: InputError for a configuration of another resource manager.
+    """
+    if config.flux is not None:
+        hint = "flux module load $(wattqueue flux module) config=FILE"
+        raise InputError("[flux]: this controller runs inside Flux, as its scheduler", where="live.toml", hint=hint)
     writer = None if config.guard is None else GuardWriter(connection_to(config.guard.socket))
     return connect(config, commands_for(config), clock, priorities=priorities, writer=writer)

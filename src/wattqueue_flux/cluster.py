@@ -1,0 +1,371 @@
+"""The driver of Flux: the scheduler's own view of an instance as a cluster (``live.cluster.Cluster``).
+
+It runs inside the broker module, so nothing is read from outside: the module tells it each message of the protocol
+(RFC 27), and ``observe`` returns what is known. A job that waits is held by nobody but this scheduler, so each appears
+as held by the operator; a release is its start. Here stands the one check behind which nothing starts: free nodes that
+may serve the job, and watts that the pool has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from wattqueue.live.cluster import (
+    LIMIT_STEP_S,
+    ChangeJob,
+    ClusterError,
+    ContinueJob,
+    Details,
+    Finding,
+    HoldJob,
+    Job,
+    JobFields,
+    JobKey,
+    Node,
+    Pool,
+    ReleaseJob,
+    SetDrain,
+    SetPool,
+    SetPriority,
+    SiteConstraints,
+    Snapshot,
+    StopJob,
+    Write,
+    apply_each,
+)
+from wattqueue_flux.jobspec import NodeNeed
+from wattqueue_flux.nodes import FluxInstance, FluxNode
+
+TOTAL_W = 2**31 - 1
+"""The pool has no total of its own; this is more than any cap."""
+STOP, CONTINUE = 19, 18
+"""Numbers of SIGSTOP and SIGCONT."""
+
+
+class Grant(NamedTuple):
+    """A start that the module answers: R, and the annotations of the ``alloc`` response."""
+
+    job_id: int
+    resources: dict[str, Any]
+    annotations: dict[str, Any]
+
+
+class Instructions(Protocol):
+    """What the driver has the module do."""
+
+    def start(self, start: Grant) -> None:
+        """Take the resources, and answer the request. Raises: ClusterError where Flux does not give them."""
+        ...
+
+    def signal(self, job_id: int, number: int) -> None:
+        """Send a signal to the processes of a job."""
+        ...
+
+    def drain(self, rank: int, *, on: bool) -> None:
+        """Drain a node, or take that back."""
+        ...
+
+
+@dataclass
+class _Entry:
+    """What is known of one job."""
+
+    row: Job
+    details: Details
+    need: NodeNeed | None
+    """None for a job that ran before the module was loaded."""
+    changed: JobFields = field(default_factory=JobFields)
+    """What a start uses instead of what the job requested."""
+    priority: int = 0
+
+
+class NodeBook:
+    """The nodes of an instance and who holds them, as rows that stay the same objects while nothing changes."""
+
+    def __init__(self, instance: FluxInstance) -> None:
+        self.instance = instance
+        self.holder: dict[str, int] = {}
+        """Job by name of the node that it holds."""
+        self._list: tuple[Node, ...] | None = None
+        self._rows: dict[str, Node] = {}
+
+    def update(self, instance: FluxInstance) -> None:
+        """Take over other nodes, or other states of them."""
+        self.instance, self._list = instance, None
+
+    def hold(self, names: Iterable[str], job_id: int) -> None:
+        """Give nodes to a job."""
+        self.holder |= dict.fromkeys(names, job_id)
+        self._list = None
+
+    def release(self, names: Iterable[str]) -> None:
+        """Take nodes back."""
+        for name in names:
+            self.holder.pop(name, None)
+        self._list = None
+
+    def rows(self) -> tuple[Node, ...]:
+        """Return the rows of all nodes."""
+        if self._list is None:
+            self._list = tuple(self._row(node) for node in self.instance.nodes)
+            self._rows = {node.name: node for node in self._list}
+        return self._list
+
+    def _row(self, node: FluxNode) -> Node:
+        up, busy = node.rank in self.instance.up, node.name in self.holder
+        state = ("allocated" if busy else "idle") if up else "down"
+        part = self.instance.partition.get(node.name)
+        new = Node(node.name, state, "on", up, busy, () if part is None else (part,))
+        old = self._rows.get(node.name)
+        return old if old == new and old is not None else new
+
+    def free(self, row: Job, need: NodeNeed, chosen: Sequence[str], count: int) -> list[str]:
+        """Return the nodes that the policy chose; where constraints forbid one, others of the partition that are free.
+
+        A policy knows partitions, and no other constraints of a job.
+        """
+
+        def serves(name: str) -> bool:
+            node = self.instance.by_name.get(name)
+            able = need.able is None or name in need.able
+            return node is not None and able and node.rank in self.instance.up and name not in self.holder
+
+        if all(serves(name) for name in chosen) and len(chosen) >= count:
+            return list(chosen)
+        parts = {self.instance.partition.get(name) for name in chosen} or set(row.partition.split(","))
+        names = (node.name for node in self.instance.nodes if self.instance.partition.get(node.name) in parts)
+        found: list[str] = []
+        for name in names:
+            if len(found) < max(count, len(chosen)) and serves(name):
+                found.append(name)
+        return found
+
+
+class FluxCluster:
+    """One Flux instance. ``clock`` gives seconds since the epoch."""
+
+    name = "Flux"
+
+    def __init__(
+        self, instance: FluxInstance, do: Instructions, clock: Callable[[], float], no_limit_s: float = math.inf,
+        most_w: Callable[[str], int] = lambda _partition: 0,
+    ) -> None:  # fmt: skip
+        """``no_limit_s``: when jobs without a limit are expected to end. ``most_w``: net maximum of a node."""
+        self.nodes, self.do, self.clock, self.no_limit_s, self.most_w = (
+            NodeBook(instance),
+            do,
+            clock,
+            no_limit_s,
+            most_w,
+        )
+        self.jobs: dict[int, _Entry] = {}
+        self.open_w = 0
+        self.used_w = 0
+        self.expiration_s = 0.0
+        """When the instance itself ends; 0 for never."""
+        self._id: dict[JobKey, int] = {}
+        self._priority: dict[JobKey, Mapping[str, float]] | None = None
+
+    @property
+    def instance(self) -> FluxInstance:
+        """The nodes of the instance."""
+        return self.nodes.instance
+
+    # -- what the module tells -------------------------------------------------------------------
+    def queued(self, job_id: int, key: JobKey, uid: int, priority: int, need: NodeNeed, details: Details) -> None:
+        """A job asks for resources."""
+        able = need.able if need.able is not None else self.instance.partition.keys()
+        parts = sorted({self.instance.partition[name] for name in able if name in self.instance.partition})
+        walltime_s = need.duration_s or self.no_limit_s
+        most_w = max((self.most_w(name) for name in parts), default=0) * need.nodes
+        row = Job(
+            key, job_id, "pending", "", ",".join(parts), need.nodes, 0, walltime_s, most_w, priority, uid, math.nan,
+            (), (), True, "operator", need.most, "", (need.nodes, need.most),
+        )  # fmt: skip
+        self._put(job_id, _Entry(row, details, need, priority=priority))
+
+    def runs(
+        self, job_id: int, key: JobKey, uid: int, ranks: Iterable[int], start_s: float, end_s: float, watts: int | None
+    ) -> None:
+        """A job runs since before the module was loaded. ``watts``: None where nothing states them."""
+        names = self.instance.names(ranks)
+        part = next((self.instance.partition[name] for name in names if name in self.instance.partition), "")
+        counted = watts if watts is not None else self.most_w(part) * len(names)
+        walltime_s = end_s - start_s if end_s > 0 else self.no_limit_s
+        row = Job(
+            key, job_id, "running", "", part, len(names), 0, walltime_s, counted, 0, uid, start_s, names, (), True, "",
+            len(names),
+        )  # fmt: skip
+        self._put(job_id, _Entry(row, Details("", f"u{uid}", "", "", "", 0, 1, 0), None))
+
+    def prioritized(self, job_id: int, priority: int) -> None:
+        """The priority of a waiting job changed."""
+        entry = self.jobs.get(job_id)
+        if entry is not None and entry.priority != priority:
+            entry.priority, self._priority = priority, None
+            entry.row = entry.row._replace(priority=priority)
+
+    def expires(self, job_id: int, end_s: float) -> None:
+        """A running job has another expiration; 0 for none."""
+        entry = self.jobs.get(job_id)
+        if entry is not None and entry.row.active:
+            entry.row = entry.row._replace(walltime_s=end_s - entry.row.start_s if end_s > 0 else self.no_limit_s)
+
+    def freed(self, job_id: int, ranks: Iterable[int], *, final: bool) -> None:
+        """A job gave some or all of its nodes back. Its watts count until the last of them."""
+        entry = self.jobs.get(job_id)
+        if entry is None:
+            return
+        if final:
+            self.gone(job_id)
+            return
+        names = set(self.instance.names(ranks))
+        self.nodes.release(names)
+        left = tuple(name for name in entry.row.node_names if name not in names)
+        entry.row = entry.row._replace(state="completing", node_names=left, nodes=len(left))
+
+    def gone(self, job_id: int) -> None:
+        """A job was cancelled, refused, or has given everything back."""
+        entry = self.jobs.pop(job_id, None)
+        if entry is None:
+            return
+        self._id.pop(entry.row.key, None)
+        self._priority = None
+        if entry.row.active:
+            self.used_w -= entry.row.watts
+            self.nodes.release(entry.row.node_names)
+
+    def not_started(self, job_id: int) -> None:
+        """A start could not be carried out: the job waits again."""
+        entry = self.jobs.pop(job_id, None)
+        if entry is None or entry.need is None:
+            return
+        self.nodes.release(entry.row.node_names)
+        self.used_w -= entry.row.watts if entry.row.active else 0
+        row = entry.row
+        self.queued(job_id, row.key, row.uid, entry.priority, entry.need, entry.details)
+        self.jobs[job_id].row = self.jobs[job_id].row._replace(reason="Flux did not store the allocation")
+
+    # -- the driver ------------------------------------------------------------------------------
+    def observe(self) -> Snapshot:
+        """Return what is known now."""
+        rows = tuple(entry.row for entry in self.jobs.values())
+        details = {entry.row.key: entry.details for entry in self.jobs.values()}
+        site = SiteConstraints(priority=self._priorities(), nodes=self._able())
+        return Snapshot(
+            self.clock(), rows, self.nodes.rows(), Pool(TOTAL_W, self.used_w, TOTAL_W - self.open_w), details, site=site
+        )
+
+    def apply(self, write: Write) -> None:
+        """Carry one write out. Raises: ClusterError."""
+        if isinstance(write, SetPool):
+            self.open_w = write.open_w
+            return
+        if isinstance(write, SetDrain):
+            self._drain(write)
+            return
+        job_id = self._id.get(write.key) if write.key is not None else None
+        entry = None if job_id is None else self.jobs[job_id]
+        if job_id is None or entry is None:
+            raise ClusterError(f"{write.kind} {write.target}: no such job")
+        match write:
+            case ReleaseJob():
+                self._start(job_id, entry)
+            case ChangeJob():
+                self._change(entry, write.fields)
+            case StopJob() | ContinueJob():
+                stops = isinstance(write, StopJob)
+                self.do.signal(job_id, STOP if stops else CONTINUE)
+                entry.row = entry.row._replace(state="stopped" if stops else "running")
+            case HoldJob() | SetPriority():
+                pass  # each waiting job is held by the scheduler, and Flux alone sets priorities
+            case _:
+                raise ClusterError(f"{write.kind} {write.target}: Flux cannot do this")
+
+    def apply_batch(self, writes: Sequence[Write]) -> list[str]:
+        """Carry writes out one after the other; return the error of each."""
+        return apply_each(self, writes)
+
+    def check(self) -> Sequence[Finding]:
+        """Nothing is installed beside the module."""
+        return ()
+
+    def _put(self, job_id: int, entry: _Entry) -> None:
+        self.gone(job_id)
+        self.jobs[job_id], self._id[entry.row.key], self._priority = entry, job_id, None
+        if entry.row.active:
+            self.used_w += entry.row.watts
+            self.nodes.hold(entry.row.node_names, job_id)
+
+    def _start(self, job_id: int, entry: _Entry) -> None:
+        """Grant a waiting job on whole nodes. Raises: ClusterError where nodes or watts are not there."""
+        row, need, changed = entry.row, entry.need, entry.changed
+        if not row.pending or need is None:
+            raise ClusterError(f"release {row.key.name}: it does not wait")
+        watts = row.watts
+        if watts < 0 or self.used_w + watts > self.open_w:
+            raise ClusterError(
+                f"release {row.key.name}: {watts} W beside {self.used_w} W are more than {self.open_w} W"
+            )
+        least, most = changed.node_count or (need.nodes, need.most)
+        names = self.nodes.free(row, need, changed.nodes or (), least)
+        if not least <= len(names) <= most:
+            raise ClusterError(f"release {row.key.name}: {len(names)} of {least} nodes are free")
+        now_s = self.clock()
+        duration_s = need.duration_s
+        if changed.limit_s is not None and changed.limit_s > LIMIT_STEP_S * math.ceil(duration_s / LIMIT_STEP_S) > 0:
+            duration_s = changed.limit_s  # a slower frequency; else the limit itself, which is written in whole minutes
+        end_s = now_s + duration_s if duration_s > 0 else self.expiration_s
+        resources = self.instance.resources(names, now_s, end_s, need.slots_of(len(names)))
+        annotations = {"wattqueue": {"watts": watts, "reason_pending": None}}
+        self.do.start(Grant(job_id, resources, annotations))
+        entry.row = row._replace(
+            state="running", nodes=len(names), node_names=tuple(names), start_s=now_s, held_by="", requested=(),
+            walltime_s=duration_s or self.no_limit_s,
+        )  # fmt: skip
+        self.used_w += watts
+        self.nodes.hold(names, job_id)
+
+    def _change(self, entry: _Entry, fields: JobFields) -> None:
+        """Keep what a start is to use; of a running job watts alone can change."""
+        row = entry.row
+        if row.active and fields._replace(watts=None, comment=None) != JobFields():
+            raise ClusterError(f"update {row.key.name}: of a running job watts alone can change")
+        if fields.watts is not None:
+            self.used_w += fields.watts - row.watts if row.active else 0
+            row = row._replace(watts=fields.watts)
+        stated = {name: value for name, value in fields._asdict().items() if value is not None}
+        entry.changed = entry.changed._replace(**stated)
+        if fields.nodes is not None:
+            row = row._replace(requested=fields.nodes)
+        if fields.node_count is not None:
+            row = row._replace(nodes=fields.node_count[0], range_nodes=fields.node_count)
+        if fields.partition is not None:
+            row = row._replace(partition=fields.partition)
+        if fields.limit_s is not None:
+            row = row._replace(walltime_s=fields.limit_s)
+        entry.row = row
+
+    def _drain(self, write: SetDrain) -> None:
+        node = self.instance.by_name.get(write.target)
+        if node is None:
+            raise ClusterError(f"drain {write.target}: no such node")
+        self.do.drain(node.rank, on=write.on)
+
+    # -- rows that stay the same objects -----------------------------------------------------------
+    def _priorities(self) -> Mapping[JobKey, Mapping[str, float]]:
+        """Return the priorities of waiting jobs, the same object while none changed."""
+        if self._priority is None:
+            self._priority = {
+                e.row.key: dict.fromkeys(e.row.partition.split(","), float(e.priority))
+                for e in self.jobs.values() if e.row.pending
+            }  # fmt: skip
+        return self._priority
+
+    def _able(self) -> dict[JobKey, frozenset[str]]:
+        """Return the nodes that may serve a job whose constraints tell nodes of its partitions apart."""
+        waiting = (entry for entry in self.jobs.values() if entry.row.pending)
+        return {e.row.key: e.need.able for e in waiting if e.need is not None and e.need.able is not None}

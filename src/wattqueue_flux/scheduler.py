@@ -1,0 +1,287 @@
+"""The broker module: Flux's protocol of schedulers on one side, the live controller on the other.
+
+A thin subclass of Flux's own ``Scheduler``. It tells the driver (``wattqueue_flux.cluster``) what Flux says, has the
+controller run a round, and answers what the round started. The controller is the one of ``wattqueue live``: policy,
+estimators, cap file and load targets are the same, and so are recordings.
+
+No callback lets an exception out, since Flux ends a module that raises, and with it the instance. What fails is logged,
+nothing starts, and the protocol is answered.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from flux.job import JobID
+from flux.kvs import get_key_direct
+
+from wattqueue.errors import InputError, WattQueueError
+from wattqueue.live.assemble import assemble
+from wattqueue.live.cluster import JobKey
+from wattqueue.live.controller import Controller
+from wattqueue.live.files.stamp import stamp_of
+from wattqueue.live.managed import managed_machine
+from wattqueue.live.planner import RoundState
+from wattqueue.live.reports.report import ControllerLog
+from wattqueue.live.requests import JobRequest
+from wattqueue.live.warm_up import run_small_rounds
+from wattqueue_flux.cluster import FluxCluster
+from wattqueue_flux.forecast import annotations_of, least_w, most_room_w
+from wattqueue_flux.jobspec import NodeNeed, details_of, stated_watts
+from wattqueue_flux.nodes import FluxInstance, nodes_of, partitions_of
+from wattqueue_flux.protocol import SafeScheduler, guarded
+from wattqueue_flux.section import load_flux_config
+from wattqueue_flux.wanted import Wanted, ranks_of
+
+ERROR = 3
+"""Priority of syslog."""
+TICK_S = 0.2
+"""How often files are looked at: a cap that is raised starts jobs within a second."""
+
+
+class WattQueueScheduler(SafeScheduler):
+    """The scheduler of one Flux instance."""
+
+    def __init__(self, handle: Any, *args: str) -> None:
+        """Read the configuration and compile the policy's kernels. Raises: ValueError, before Flux counts on it."""
+        super().__init__(handle, *args)
+        if not any(one.startswith("log-level=") for one in args):
+            self.log.level = "notice"  # the pool logs each allocation at the level above
+        config, left = _option(self._pending_args, "config")
+        self._pending_args: list[str] = left
+        if not config:
+            raise ValueError("state the controller's configuration: config=/etc/wattqueue/live.toml")
+        self.controller: Controller | None = None
+        self.wanted = Wanted()
+        self._due_s, self._loaded_s = 0.0, time.time()
+        self._stamps: tuple[object, ...] = ()
+        self._plan: RoundState | None = None
+        self._assemble(Path(config))
+        self._tick_watcher = handle.timer_watcher_create(TICK_S, self._tick, repeat=TICK_S)
+
+    def _assemble(self, path: Path) -> None:
+        """Build driver and controller of a configuration. Raises: WattQueueError."""
+        self.config, self.section = load_flux_config(path)
+        self.machine = managed_machine(self.config)
+        resources = get_key_direct(self.handle, "resource.R")
+        limit_s = self.section.no_limit_s
+        self.cluster = FluxCluster(self._instance(resources), self, time.time, math.inf if limit_s is None else limit_s)
+        self.controller = assemble(self.config, self.cluster)
+        layout = self.controller.planner.layout
+        self.cluster.most_w = lambda name: layout.most_net_w(layout.partition_of[name])
+        run_small_rounds(self.controller.planner)
+        self.journal = ControllerLog(self.log.notice, self.log.debug)
+        self.watched = [Path(self.config.cap), *([] if self.config.targets is None else [self.config.targets])]
+
+    def _instance(self, resources: Any, up: frozenset[int] = frozenset()) -> FluxInstance:
+        """Return the nodes of R with their partitions. Raises: InputError."""
+        nodes = nodes_of(resources)
+        queues = self.handle.conf_get("queues", default={}, update=True) or {}
+        required = {name: one.get("requires", []) for name, one in queues.items()}
+        self.wanted = Wanted(required)
+        return FluxInstance(nodes, partitions_of(nodes, self.machine, self.section.partitions, required), up)
+
+    # -- what Flux says --------------------------------------------------------------------------
+    def hello(self, jobid: int, priority: int, userid: int, t_submit: float, R: Any) -> None:
+        """Count a job that runs already: by the watts of its start, else by its jobspec, else by the maximum.
+
+        What raises here ends that job and no other (Flux): nothing runs uncounted.
+        """
+        super().hello(jobid, priority, userid, t_submit, R)
+        execution = R.to_dict()["execution"]
+        ranks = ranks_of(R)
+        watts = self._watts_of(jobid)
+        times = float(execution.get("starttime", 0.0)), float(execution.get("expiration", 0.0))
+        self.cluster.runs(jobid, _key(jobid, t_submit), userid, ranks, *times, watts)
+
+    def _watts_of(self, jobid: int) -> int | None:
+        """Return the watts of a running job from its event log, else from its jobspec."""
+        try:
+            asked = {"id": jobid, "keys": ["eventlog", "jobspec"], "flags": 0}
+            found = self.handle.rpc("job-info.lookup", asked).get()
+            for line in found["eventlog"].splitlines():
+                event = json.loads(line)
+                noted = event.get("context", {}).get("annotations", {}).get("wattqueue", {})
+                if event["name"] == "alloc" and "watts" in noted:
+                    return int(noted["watts"])
+            return stated_watts(json.loads(found["jobspec"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self.failed("the watts of a running job", error)
+            return None
+
+    @guarded
+    def alloc(
+        self, request: Any, jobid: int, priority: int, userid: int, t_submit: float, jobspec: dict[str, Any]
+    ) -> None:
+        """Queue a job; a new one that no node, or no cap to come, could ever serve is denied."""
+        try:
+            need = self.wanted.need(jobspec, self.resources, self.cluster.instance)
+            details = details_of(jobspec, userid)
+            if t_submit >= self._loaded_s:  # one that was accepted before waits for another cap
+                self._require_watts(need, jobspec)
+        except Exception as error:  # noqa: BLE001 - a jobspec is what a user wrote
+            request.deny(str(error))
+            return
+        self.requests[jobid] = request
+        self._queue.append(jobid)
+        self.cluster.queued(jobid, _key(jobid, t_submit), userid, priority, need, details)
+
+    @guarded
+    def free(self, jobid: int, R: Any, final: bool = False) -> None:
+        """Take nodes back."""
+        self.cluster.freed(jobid, ranks_of(R), final=final)
+        super().free(jobid, R, final)
+
+    @guarded
+    def cancel(self, jobid: int) -> None:
+        """Take a job out of the queue. One whose start is not answered yet gives its nodes back."""
+        decided = next((one for one in self.starts if one.job_id == jobid), None)
+        if decided is not None:
+            self.starts.remove(decided)
+            self.resources.free(jobid, None, True)
+        request = self.forget(jobid)
+        if request is not None:
+            self.cluster.gone(jobid)
+            request.cancel()
+
+    @guarded
+    def prioritize(self, jobs: Sequence[tuple[int, int]]) -> None:
+        """Take over priorities."""
+        for jobid, priority in jobs:
+            self.cluster.prioritized(jobid, priority)
+
+    def expiration(self, msg: Any, jobid: int, expiration: float) -> None:
+        """Take over when a running job ends."""
+        self.resources.update_expiration(jobid, expiration)
+        self.cluster.expires(jobid, expiration)
+        self.handle.respond(msg, None)
+
+    @guarded
+    def resource_update(self) -> None:
+        """Take over which nodes are up, and those that are left of an instance that shrinks."""
+        ranks, down = ranks_of(self.resources), ranks_of(self.resources.copy_down())
+        instance = self.cluster.instance
+        if ranks != instance.by_rank.keys():
+            instance = self._instance(self.resources.to_dict())
+        self.cluster.nodes.update(FluxInstance(instance.nodes, instance.partition, frozenset(ranks - down)))
+        self.cluster.expiration_s = self.resources.expiration
+
+    def feasibility_check(self, msg: Any, jobspec: dict[str, Any]) -> None:
+        """Refuse a job at its submission that no node, or no cap to come, could ever serve."""
+        try:
+            need = self.wanted.need(jobspec, self.resources, self.cluster.instance)
+            self._require_watts(need, jobspec)
+        except InputError as error:
+            self.handle.respond_error(msg, errno.EOVERFLOW, str(error))
+        except Exception as error:  # noqa: BLE001 - a jobspec is what a user wrote
+            self.handle.respond_error(msg, errno.EINVAL, str(error))
+        else:
+            self.handle.respond(msg, None)
+
+    def _require_watts(self, need: NodeNeed, jobspec: dict[str, Any]) -> None:
+        """Raise InputError for a job that fits no cap to come. A cap that closes the instance is no reason."""
+        if self.controller is None:
+            return
+        planner, now_s = self.controller.planner, time.time()
+        room_w = most_room_w(planner, now_s)
+        most_w = max(planner.layout.most_net_w(p) for p in range(len(planner.layout.machine.partitions)))
+        if most_w * need.nodes <= room_w:  # as nearly all do: nothing has to be predicted
+            return
+        request = JobRequest(
+            JobKey("feasibility", now_s), "", details_of(jobspec, 0).app, "", need.nodes, need.duration_s or math.inf
+        )
+        watts = least_w(planner, request, now_s)
+        if watts > room_w:
+            text = f"it needs {watts:.0f} W above idle, and no cap to come has more than {room_w:.0f} W"
+            raise InputError(text, where="watts")
+
+    # -- passes ----------------------------------------------------------------------------------
+    def _tick(self, *_: Any) -> None:
+        """Ask for a pass where a file changed, or a period is over."""
+        try:
+            stamps = tuple(stamp_of(path) for path in self.watched)
+            if stamps != self._stamps or time.monotonic() >= self._due_s:
+                self._stamps = stamps
+                self._request_schedule()
+        except Exception as error:  # noqa: BLE001 - see the module's description
+            self.failed("tick", error)
+
+    def schedule(self) -> Iterator[None]:
+        """Have the controller run a round, and answer its starts one by one."""
+        try:
+            begin = time.monotonic()
+            self._due_s = begin + self.config.period_s
+            self._round()
+            # events that come faster than rounds are decided together
+            self._sched_delay = min(self.SCHED_DELAY_MAX, 2.0 * (time.monotonic() - begin))
+            yield from self.answers()
+        except Exception as error:  # noqa: BLE001 - see the module's description
+            self.failed("schedule", error)
+
+    def _round(self) -> None:
+        """Run one round."""
+        if self.controller is None:
+            return
+        self.controller = self.controller.renewed()
+        report = self.controller.round()
+        if report is None:
+            self.failed("round", self.controller.problem)
+            return
+        self.journal.round(report)
+        self._plan = report.plan
+
+    def forecast(self) -> Iterator[None]:
+        """Say why jobs wait, and when those with a reservation are expected to start."""
+        try:
+            plan = self._plan
+            for jobid, said in annotations_of(plan) if plan is not None else ():
+                request = self.requests.get(jobid)
+                if request is not None and self.said.get(jobid) != said:
+                    self.said[jobid] = said
+                    request.annotate(said)
+                    yield
+        except Exception as error:  # noqa: BLE001 - see the module's description
+            self.failed("forecast", error)
+
+    def stats_get(self) -> dict[str, Any]:
+        """Return the statistics of ``flux module stats``."""
+        return {**super().stats_get(), "queue_depth": str(self.queue_depth), "open_w": self.cluster.open_w,
+                "used_w": self.cluster.used_w}  # fmt: skip
+
+    def run(self) -> None:
+        """Run until the module is unloaded."""
+        self._tick_watcher.start()
+        try:
+            super().run()
+        finally:
+            if self.controller is not None:
+                self.controller.telemetry.close()
+                self.controller.run_dir.away()
+                self.controller.run_dir.release()
+                self.controller.at_end()
+
+
+def _key(jobid: int, t_submit: float) -> JobKey:
+    return JobKey(str(JobID(jobid).f58plain), t_submit)
+
+
+def _option(args: Sequence[str], name: str) -> tuple[str, list[str]]:
+    """Return the value of an option ``name=value``, empty for none, and the other arguments."""
+    found = [one for one in args if one.startswith(f"{name}=")]
+    return (found[-1].partition("=")[2] if found else ""), [one for one in args if one not in found]
+
+
+def prepare(handle: Any, args: Sequence[str]) -> WattQueueScheduler:
+    """Return the scheduler of a broker module. Raises: ValueError for what is wrong in its configuration."""
+    try:
+        return WattQueueScheduler(handle, *args)
+    except Exception as error:
+        text = str(error) if isinstance(error, ValueError | WattQueueError) else f"{type(error).__name__}: {error}"
+        handle.log(ERROR, text[:2000])
+        raise ValueError(text) from error

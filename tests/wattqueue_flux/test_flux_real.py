@@ -1,0 +1,258 @@
+"""WattQueue as the scheduler of a real Flux: the cap holds, every job runs once, and nothing ends the module.
+
+Nodes are emulated: jobs there only last. Each safety test has its twin of liveness.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wattqueue_flux.fluxlab import NET_W, Lab, instance, missing, real_flux, wait_for, write_config
+from wattqueue.live.recordings.replay import replay
+from wattqueue.policy.policy import load_policy
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+NODES = 100
+IDLE_W = 100 * NODES
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    write_config(tmp_path, NODES, cap_w=IDLE_W + 10 * NET_W)
+    with instance(tmp_path, emulated=NODES) as running:
+        yield running
+
+
+def ended(lab: Lab, count: int) -> bool:
+    return lab.states()["INACTIVE"] == count
+
+
+def check_each_ran_once(lab: Lab, ids: list[str]) -> None:
+    jobs = {str(job["id"]): job for job in lab.jobs()}
+    assert len(jobs) == len(ids)
+    assert {job["result"] for job in jobs.values()} == {"COMPLETED"}
+    assert {lab.starts_of(job) for job in ids[:: max(1, len(ids) // 10)]} == {1}
+
+
+@real_flux
+def test_the_cap_holds_on_a_thousand_nodes_and_every_job_ends_once(tmp_path: Path) -> None:
+    write_config(tmp_path, 1000, cap_w=100_000 + 50 * NET_W)
+    with instance(tmp_path, emulated=1000) as lab:
+        ids = lab.submit(200)
+        used = []
+
+        def all_ended() -> bool:
+            used.append(lab.used_w())
+            return ended(lab, 200)
+
+        wait_for("the end of 200 jobs", all_ended)
+        check_each_ran_once(lab, ids)
+        assert 0 < max(used) <= 50 * NET_W
+        starts = [job["t_run"] for job in lab.jobs()]
+        ends = [job["t_inactive"] for job in lab.jobs()]
+        most = max(sum(s <= at < e for s, e in zip(starts, ends, strict=True)) for at in starts)
+        assert most == 50, "as many as the cap has room for, and no more"
+
+
+@real_flux
+def test_a_raised_cap_starts_jobs_within_a_second_without_any_event_of_a_job(lab: Lab) -> None:
+    lab.cap_w(IDLE_W)
+    time.sleep(1.0)
+    lab.submit(5, seconds=60.0)
+    time.sleep(1.5)
+    assert lab.states() == {"SCHED": 5}
+    lab.cap_w(IDLE_W + 5 * NET_W)
+    raised_s = time.time()
+    wait_for("starts", lambda: lab.states()["RUN"] == 5, 10.0)
+    assert max(job["t_run"] for job in lab.jobs()) - raised_s < 1.0
+
+
+@real_flux
+def test_a_reload_counts_running_jobs_again(lab: Lab) -> None:
+    first = lab.submit(10, seconds=20.0)
+    wait_for("starts", lambda: lab.states()["RUN"] == 10)
+    lab.unload()
+    lab.load()
+    second = lab.submit(5, seconds=0.5)
+    time.sleep(2.0)
+    assert (lab.states(), lab.stats()["used_w"]) == ({"RUN": 10, "SCHED": 5}, 10 * NET_W)
+    wait_for("the end of all", lambda: ended(lab, 15))
+    check_each_ran_once(lab, first + second)
+
+
+@real_flux
+def test_a_killed_module_leaves_running_jobs_alone_and_a_reload_counts_them(lab: Lab) -> None:
+    first = lab.submit(10, seconds=15.0)
+    wait_for("starts", lambda: lab.states()["RUN"] == 10)
+    os.kill(lab.module_pid(), signal.SIGKILL)
+    wait_for("its end", lambda: "sched_wattqueue" not in lab.run("module", "list"))
+    second = lab.submit(5, seconds=0.5)
+    time.sleep(1.0)
+    assert lab.states()["RUN"] == 10
+    lab.load()
+    time.sleep(1.5)
+    assert (lab.states()["RUN"], lab.stats()["used_w"]) == (10, 10 * NET_W)
+    wait_for("the end of all", lambda: ended(lab, 15))
+    check_each_ran_once(lab, first + second)
+
+
+@real_flux
+def test_without_nopanic_the_death_of_the_module_ends_the_instance(tmp_path: Path) -> None:
+    """What the guide says is lost: everything that runs."""
+    write_config(tmp_path, 4, cap_w=4 * 300)
+    with instance(tmp_path, emulated=4, nopanic=False) as lab:
+        lab.submit(2, seconds=60.0)
+        wait_for("starts", lambda: lab.states()["RUN"] == 2)
+        os.kill(lab.module_pid(), signal.SIGKILL)
+        wait_for("the end of the instance", lambda: lab.broker.poll() is not None, 60.0)
+
+
+@real_flux
+def test_a_malformed_cap_leaves_the_last_one_in_force(lab: Lab) -> None:
+    lab.submit(20, seconds=2.0)
+    wait_for("starts", lambda: lab.states()["RUN"] == 10)
+    lab.cap("time_s,cap_w\n0,many\n")
+    wait_for("a word about it", lambda: "many" in lab.log(), 10.0)
+    wait_for("the status", lambda: "many" in (lab.folder / "run" / "status.json").read_text(), 10.0)
+    assert lab.stats()["open_w"] == 10 * NET_W
+    wait_for("the end of all", lambda: ended(lab, 20))
+
+
+@real_flux
+def test_an_estimator_that_answers_nan_counts_the_maximum(tmp_path: Path) -> None:
+    (tmp_path / "nan.py").write_text(NAN_ESTIMATOR)
+    write_config(tmp_path, 4, cap_w=4 * 100 + 2 * NET_W, policy="nan.py:NaN")
+    with instance(tmp_path, emulated=4) as lab:
+        lab.submit(4, seconds=1.0)
+        wait_for("starts", lambda: lab.states()["RUN"] == 2)
+        assert lab.used_w() == 2 * NET_W
+        wait_for("the end of all", lambda: ended(lab, 4))
+
+
+NAN_ESTIMATOR = """
+import numpy as np
+from wattqueue.parts.contracts import Prediction
+
+
+class NaN:
+    asked = "once"
+    machine_figures = False
+
+    def predict(self, jobs, machine):
+        shape = (len(jobs), len(machine.option_partition))
+        return Prediction(np.full(shape, np.nan), np.ones(shape))
+"""
+
+
+@real_flux
+def test_two_schedulers_a_wrong_file_and_unknown_resources_are_refused_in_a_line(lab: Lab) -> None:
+    assert "File exists" in lab.run("module", "load", "sched-simple", check=False)
+    lab.unload()
+    (lab.folder / "live.toml").write_text('machine = "machine.toml"\ncap = "cap.csv"\n[flux]\n')
+    lab.load(check=False)
+    assert 'mode = "observe" is not carried out inside Flux' in lab.log()
+    write_config(lab.folder, NODES, cap_w=IDLE_W + NET_W)
+    lab.load()
+    jobspec = json.loads(lab.run("submit", "--dry-run", "-N1", "true"))
+    jobspec["resources"].append({"type": "licence", "count": 1})
+    (lab.folder / "job.json").write_text(json.dumps(jobspec))
+    refused = lab.run("job", "submit", "--flags=novalidate", str(lab.folder / "job.json")).strip()
+    wait_for("its end", lambda: ended(lab, 1))
+    assert "'licence' is not known" in lab.run("job", "eventlog", refused)
+    lab.submit(1)
+    wait_for("another one", lambda: ended(lab, 2))
+
+
+@real_flux
+def test_a_job_that_never_fits_the_cap_is_denied(lab: Lab) -> None:
+    (never,) = lab.submit(1, nodes=50)
+    wait_for("its end", lambda: ended(lab, 1))
+    assert "W" in lab.run("job", "eventlog", never)
+    assert lab.jobs()[0]["result"] == "FAILED"
+    lab.submit(1, nodes=10)
+    wait_for("one that fits", lambda: ended(lab, 2))
+
+
+@real_flux
+def test_with_the_ingest_plugin_a_job_that_never_fits_is_refused_at_its_submission(tmp_path: Path) -> None:
+    write_config(tmp_path, NODES, cap_w=IDLE_W + 10 * NET_W)
+    plugins = '[ingest.validator]\nplugins = ["jobspec", "feasibility"]\n'
+    with instance(tmp_path, emulated=NODES, config=plugins) as lab:
+        said = lab.run("submit", "-N50", "true", check=False)
+        assert "10000 W above idle" in said
+        assert lab.jobs() == []
+        lab.submit(1, nodes=10)
+        wait_for("one that fits", lambda: ended(lab, 1))
+
+
+@real_flux
+def test_recorded_rounds_are_decided_alike_by_another_session(lab: Lab) -> None:
+    lab.submit(30, seconds=0.7)
+    lab.submit(3, nodes=7, seconds=0.7)
+    wait_for("the end of all", lambda: ended(lab, 33))
+    lab.unload()
+    decisions = list(replay(lab.folder / "views.jsonl", load_policy("easy")))
+    assert [number for number, recorded, again in decisions if recorded != again] == []
+    assert sum(len(json.loads(recorded)["starts"]) for _, recorded, _ in decisions) == 33
+
+
+@real_flux
+def test_drained_nodes_get_no_job_and_serve_again(tmp_path: Path) -> None:
+    """On four real brokers, with real processes."""
+    write_config(tmp_path, 4, cap_w=4 * 300)
+    with instance(tmp_path, brokers=4) as lab:
+        lab.run("resource", "drain", "1-3")
+        ids = [lab.run("submit", "-N1", "sleep", "1").strip() for _ in range(3)]
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        assert lab.states() == {"RUN": 1, "SCHED": 2}
+        lab.run("resource", "undrain", "1-3")
+        wait_for("the end of all", lambda: ended(lab, 3))
+        check_each_ran_once(lab, ids)
+        assert lab.run("run", "-N4", "echo", "here").split() == ["here"] * 4
+
+
+@real_flux
+def test_a_job_without_a_limit_has_no_expiration_and_a_limit_can_be_updated(lab: Lab) -> None:
+    (without,) = lab.submit(1, seconds=2.0)
+    (short,) = lab.submit(1, "-t", "30s", seconds=2.0)
+    wait_for("starts", lambda: lab.states()["RUN"] == 2)
+    assert json.loads(lab.run("job", "info", without, "R"))["execution"]["expiration"] == 0
+    R = json.loads(lab.run("job", "info", short, "R"))["execution"]
+    assert R["expiration"] - R["starttime"] == pytest.approx(30.0)
+    lab.run("update", short, "duration=+5m")
+    wait_for("the end of both", lambda: ended(lab, 2))
+    assert {job["result"] for job in lab.jobs()} == {"COMPLETED"}
+
+
+@real_flux
+def test_urgency_orders_the_queue_and_held_jobs_wait(tmp_path: Path) -> None:
+    write_config(tmp_path, 2, cap_w=2 * 100 + NET_W, policy="slurm-priority")
+    with instance(tmp_path, emulated=2) as lab:
+        first = lab.submit(1, seconds=1.5)
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        low, high = lab.submit(1, seconds=0.3), lab.submit(1, "--urgency=30", seconds=0.3)
+        (held,) = lab.submit(1, "--urgency=0", seconds=0.3)
+        wait_for("the end of three", lambda: ended(lab, 3))
+        runs = {job["t_run"]: job["id"] for job in lab.jobs() if "t_run" in job}
+        order = [lab.run("job", "id", str(runs[at])).strip() for at in sorted(runs)]
+        assert order == [lab.run("job", "id", one).strip() for one in (*first, *high, *low)]
+        lab.run("job", "urgency", held, "16")
+        wait_for("the held one", lambda: ended(lab, 4))
+
+
+@real_flux
+def test_a_cancelled_job_and_its_successor_are_both_answered(lab: Lab) -> None:
+    ids = lab.submit(30, seconds=5.0)
+    wait_for("starts", lambda: lab.states()["RUN"] == 10)
+    lab.run("cancel", *ids)
+    wait_for("the end of all", lambda: ended(lab, 30))
+    assert lab.stats()["used_w"] == 0
+    lab.submit(10, seconds=0.2)
+    wait_for("others", lambda: ended(lab, 40))
