@@ -108,6 +108,14 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.true_physics": {"power": "true_factor true_uw", "unit_watts": "greatest_factor"},
     "physics.NaivePhysics.slower_under_limits": {"power": "by_curve"},
     "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},
+    # Power domains (tests/sim/test_supply.py).
+    "supply.NaiveSupply.choose": {"supply": "units_that_fit units_of_room propose_units take_under_supply take_lowest"},
+    "supply.NaiveSupply.take": {"supply": "counted take_path"},
+    "supply.NaiveSupply.room": {"supply": "move_job limits_row put_limits idle_machine change_unit"},
+    "simulator.Simulator.under_supply": {"supply": "has_supply fits_supply"},
+    "simulator.Simulator.fits_some_domain": {"progress": "fits_some_domain"},
+    "simulator.Simulator.keeps_supply": {"supply": "keeps_reserved outlive_shadow"},
+    "simulator.Simulator.reserved_fits": {"supply": "begin_shadow end_at_shadow fits_at_shadow"},
     # Sensors and the measured ledger (tests/sim/test_measured_ledger.py).
     "meter.Meter.energy": {"sensors": "advance_sensor sense_unit sense_job sense_node"},
     "meter.Meter.reading": {"sensors": "read_sensor samples_shown"},

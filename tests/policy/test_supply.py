@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ import pytest
 from wattqueue.errors import MachineError, PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.schedule import Reason
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.contracts import Prediction
+from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.round import ROUND
 from wattqueue.policy.supply import can_bind, greatest_unit_w
 from wattqueue.sim.engine import simulate
 
@@ -76,12 +80,53 @@ def test_a_learned_prediction_above_the_stated_maximum_ends_the_run() -> None:
         simulate(four(501.0), machine(1000.0), load_policy("easy", estimator="history-mean"))
 
 
-def test_a_run_refuses_domains_that_can_bind_and_takes_others() -> None:
-    jobs = four()
-    policy = load_policy("easy")
-    with pytest.raises(PolicyError, match="1 power domains can hold jobs back") as caught:
-        simulate(jobs, machine(900.0), policy)
+@pytest.mark.parametrize(
+    ("row", "parts", "what"),
+    [
+        ("conservative", {}, "this pass"),
+        ("easy", {"backfill": {"part": "easy", "ahead": "limits"}}, "looks ahead"),
+        ("easy", {"ledger": "chance"}, "ledger"),
+        ("easy", {"ledger": {"part": "ramped"}}, "ledger"),
+        ("easy", {"controls": ["idle-off"]}, "controls"),
+    ],
+)
+def test_what_is_not_combined_with_domains_that_can_bind_is_refused(row: str, parts: dict[str, Any], what: str) -> None:
+    with pytest.raises(PolicyError, match=f"1 power domains can hold jobs back, .*: .*{what}") as caught:
+        simulate(four(), machine(900.0), load_policy(row, **parts))
     assert "rack[1]" in str(caught.value)
+    simulate(four(), machine(1000.0), load_policy(row, **parts))
+
+
+def test_units_of_one_domain_behind_different_efficiencies_are_refused() -> None:
+    first, *rest = machine(1000.0).supply
+    uneven = replace(machine(1000.0), supply=(replace(first, efficiency=0.9, limit_w=1200.0), *rest))
+    with pytest.raises(PolicyError, match=r"feed is one; .* different efficiencies"):
+        simulate(four(505.0), uneven, load_policy("easy"))
+
+
+def test_a_live_controller_refuses_domains_that_can_bind() -> None:
+    policy = load_policy("easy")
+    needs = resolve(policy)
+    with pytest.raises(PolicyError, match=f"{ROUND.name} does not test domains yet"):
+        require_carried_out(policy, needs, ROUND, 0, machine(900.0), predicted(300.0))
+    require_carried_out(policy, needs, ROUND, 0, machine(1000.0), predicted(300.0))
+
+
+def test_a_job_that_no_domain_carries_never_runs_and_the_domain_is_named() -> None:
+    """450 W on each of four nodes: the rack of 900 W has room for two of them, one of 800 W for one."""
+    jobs = four(450.0)
+    jobs = replace(jobs, nodes=np.array([2, 4, 3, 3], np.int32))
+    assert simulate(jobs, machine(900.0), load_policy("easy", estimator="oracle-max")).schedule.ran.all()
+    run = simulate(jobs, machine(800.0), load_policy("easy", estimator="oracle-max"))
+    assert run.schedule.ran.tolist() == [True, False, True, True]
+    assert run.schedule.reason[1] == Reason.SUPPLY
+    assert run.notes["jobs with more watts than power domain rack[1] ever carries"] == 1
+    held = [list(range(low, high + 1)) for low, high in zip(run.schedule.unit_low, run.schedule.unit_high, strict=True)]
+    assert held == [[0], [2], [0], [2, 3], [0], [2, 3]]
+
+
+def test_a_run_takes_domains_that_never_bind() -> None:
+    jobs, policy = four(), load_policy("easy")
     slack = simulate(jobs, machine(1000.0), policy)
     plain = simulate(jobs, replace(machine(1000.0), supply=()), policy)
     assert slack.schedule.unit_low.tolist() == plain.schedule.unit_low.tolist()

@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tests.reference.meter import Meter
 from tests.reference.recent_runs import RecentRuns
 from tests.reference.site_meter import NaiveSiteMeter
+from tests.reference.supply import NaiveSupply
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
@@ -85,6 +86,11 @@ class Reservation:
     watts: float
     beside: Sequence[Running] = ()
     """Running jobs that have not ended at that time."""
+    unit_uw: int = 0
+    """Net microwatts of a unit of the reserved job."""
+    free: set[int] = field(default_factory=set)
+    """Units that are free at that time, and in ``load`` what runs then (``NaiveSupply``)."""
+    load: list[tuple[Sequence[int], int]] = field(default_factory=list)
     started: list[int] = field(default_factory=list)
     """Net microwatts of the reserved job, and of jobs started since that have not ended then."""
 
@@ -138,6 +144,7 @@ class Simulator:
     """True run time of a job at an option over that at full speed, by its speed; None: by the exponents."""
     meter: Meter | None = None
     site: NaiveSiteMeter | None = None
+    supply: NaiveSupply | None = None
 
     def __post_init__(self) -> None:
         n = len(self.jobs)
@@ -417,7 +424,8 @@ class Simulator:
     def launch(self, entry: int, option: int) -> None:
         job = int(self.entries.job[entry])
         p = int(self.entries.partition[entry])
-        units = self.chosen(p, job)
+        units = self.chosen(p, job) if self.supply is None else self.under_supply(p, job, self.net(job, option))
+        assert units is not None
         predicted = self.factor(self.prediction, job, option)
         if self.correction == codes.LIMIT_AT_START:
             self.planned[job] = self.limit[job]
@@ -443,8 +451,42 @@ class Simulator:
         if self.jobs.nodes[job] > len(self.free_units(p)):
             return False
         net, available = self.net(job, option), self.available()
+        if self.supply is not None and self.under_supply(p, job, net) is None:
+            return False
         more = self.margin(self.running, new=[net]) - self.margin(self.running)
         return net <= available and net + more <= available
+
+    def unit_net(self, job: int, net: int) -> int:
+        return net // int(self.jobs.nodes[job])
+
+    def on(self) -> list[int]:
+        return [u for u, state in enumerate(self.unit_state) if state == codes.UNIT_ON]
+
+    def load(self, running: Iterable[Running]) -> list[tuple[Sequence[int], int]]:
+        return [(r.units, self.unit_net(r.job, r.net)) for r in running]
+
+    def under_supply(self, p: int, job: int, net: int) -> list[int] | None:
+        """The units that a start would get under all domains; None where it does not fit."""
+        assert self.supply is not None
+        room = self.supply.room(self.now, self.on(), self.load(self.running))
+        return self.supply.choose(self.free_units(p), int(self.jobs.nodes[job]), self.unit_net(job, net), room)
+
+    def reserved_fits(self, p: int, r: Reservation) -> bool:
+        """Whether a reserved job fits into what is expected at its shadow time."""
+        if self.supply is None:
+            return True
+        free = sorted(u for u in r.free if self.unit_partition[u] == p)
+        room = self.supply.room(self.now, self.on(), r.load)
+        return self.supply.choose(free, int(self.jobs.nodes[r.job]), r.unit_uw, room) is not None
+
+    def keeps_supply(self, q: int, r: Reservation, p: int, job: int, net: int) -> bool:
+        """Whether a reserved job still fits then if another one, which would outlive that time, starts now."""
+        if self.supply is None:
+            return True
+        units = self.under_supply(p, job, net)
+        assert units is not None
+        load = [*r.load, (units, self.unit_net(job, net))]
+        return self.reserved_fits(q, replace(r, free=r.free - set(units), load=load))
 
     def all_options(self, entry: int) -> range:
         """The window, and behind it what is for targets alone, as far as the user consents (rule 20)."""
@@ -775,6 +817,9 @@ class Simulator:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         if self.running or self.jobs.nodes[job] > len(self.free_units(p)):
             return False
+        most = max(self.most_net(entry, option), self.net(job, option))
+        if self.supply is not None and self.under_supply(p, job, most) is None:
+            return False
         return self.most_net(entry, option) + self.idle_base() <= self.limit_alone()
 
     def never_starts(self, job: int) -> bool:
@@ -782,6 +827,9 @@ class Simulator:
 
         Keeps the reason of one that never does, and the margin at the option that needs least with it.
         """
+        if self.supply is not None and not self.fits_some_domain(job):
+            self.never[job] = codes.NO_ROOM_IN_SUPPLY
+            return True
         rows = [k for k, at in enumerate(self.cap.time_s) if at <= self.now][-1:] or [0]
         limit = max(self._cap_row(k) for k in range(rows[0], len(self.cap.time_s)))
         if limit >= codes.NO_CAP:
@@ -814,6 +862,18 @@ class Simulator:
             need = min(each for each, _ in kept)
             self.margin_uw[job] = need - next(net for each, net in kept if each == need)
         return True
+
+    def fits_some_domain(self, job: int) -> bool:
+        """Whether a job fits under the domains of an idle machine, by the highest limits to come."""
+        assert self.supply is not None
+        room = self.supply.room(self.now, range(len(self.unit_partition)), [], highest=True)
+        for entry in (e for e in self.rank if self.entries.job[e] == job):
+            units = [u for u, q in enumerate(self.unit_partition) if q == self.entries.partition[entry]]
+            for option in self.all_options(entry):
+                each = self.unit_net(job, self.promised_net(job, option))
+                if self.supply.choose(units, int(self.jobs.nodes[job]), each, room) is not None:
+                    return True
+        return False
 
     def least_net(self, job: int, option: int) -> int:
         """What a job adds on the best units of its partition, free or not."""
@@ -897,6 +957,8 @@ class Simulator:
                 continue
             if self.taken(r, self.net(job, option)) > r.watts or (q == p and self.jobs.nodes[job] > r.nodes):
                 return False
+            if not self.keeps_supply(q, r, p, job, self.net(job, option)):
+                return False
         return True
 
     def taken(self, r: Reservation, net: int) -> int:
@@ -909,6 +971,11 @@ class Simulator:
             if r.job != job and self.now + self.wall(job, option) > r.time:
                 r.watts -= self.taken(r, self.net(job, option))
                 r.started.append(self.net(job, option))
+                if self.supply is not None:
+                    units = self.under_supply(p, job, self.net(job, option))
+                    assert units is not None
+                    r.free -= set(units)
+                    r.load.append((units, self.unit_net(job, self.net(job, option))))
                 if q == p:
                     r.nodes -= int(self.jobs.nodes[job])
 
@@ -922,10 +989,15 @@ class Simulator:
             beside = [r for r in self.running if r.expected > time]
             watts = self.available() + self.margin(self.running) + sum(r.net for r in ended) - net
             watts -= self.margin(beside, new=[net])
-            if nodes >= 0 and watts >= 0:
+            free = {u for q in range(len(self.machine.partitions)) for u in self.free_units(q)}
+            free |= {u for r in ended for u in r.units}
+            found = Reservation(
+                job, time, nodes, watts, beside, self.unit_net(job, net), free, self.load(beside), started=[net]
+            )
+            if nodes >= 0 and watts >= 0 and self.reserved_fits(p, found):
                 if self.promise[job] == INF:
                     self.promise[job] = time
-                return Reservation(job, time, nodes, watts, beside, [net])
+                return found
         return Reservation(job, INF, 0, 0)
 
     def late(self) -> list[Running]:

@@ -35,6 +35,7 @@ from wattqueue.kernels.progress import fits_alone, least_alone
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.speed import apply_speeds, change_speed, listed_fit, refresh_listed, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
+from wattqueue.kernels.supply import fits_supply
 
 
 @entry
@@ -63,7 +64,8 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     if option < first_option(view, index) or option > last_option(view, index):
         return codes.REFUSED_CONSENT if view.now.by_target == 0 and looks_at_target(view) else codes.REFUSED_OPTION
     net = net_watt(view, job, option)
-    if holds_starts(view) or (not fits_watts(view, net) and not fits_alone(view, p, job, net)):
+    fits = fits_watts(view, net) and fits_supply(view, p, job, net)
+    if holds_starts(view) or (not fits and not fits_alone(view, p, job, net)):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
     view.now.dirty = 1  # a reservation, or a plan, may have been this job's

@@ -52,6 +52,7 @@ RUNNING_NOW = 5
 # Why a job that was submitted can never start, as model.schedule.Reason.
 NO_ROOM_FOR_MARGIN = 3
 NEVER_FITS = 4
+NO_ROOM_IN_SUPPLY = 7
 
 # Codes with which the loop returns to Python: what it needs before it can resume.
 DONE = 0

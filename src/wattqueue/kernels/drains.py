@@ -15,6 +15,7 @@ from wattqueue.kernels.ledger import available_with, change_base
 from wattqueue.kernels.placement import restore_unit, unit_is_free, unit_partition, withhold_unit
 from wattqueue.kernels.sensors import sense_node
 from wattqueue.kernels.state import KernelView, Truth
+from wattqueue.kernels.supply import change_unit, has_supply
 
 
 @kernel
@@ -83,6 +84,9 @@ def change_node(view: KernelView, truth: Truth, node: int, state: int) -> None:
             withhold_unit(view.units, unit)
         elif state == codes.UNIT_ON:
             restore_unit(view.units, unit)
+        if has_supply(view) and (before == codes.UNIT_ON) != (state == codes.UNIT_ON):
+            p = unit_partition(view.units, unit)
+            change_unit(view, p, as_int64(unit), as_int64(1 if state == codes.UNIT_ON else -1))
         truth.unit_state[unit] = state
     # Wakes controls that wait for node events at this instant, if they have not been called yet.
     truth.loop.happened |= codes.STOP_ON_NODE

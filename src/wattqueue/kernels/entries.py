@@ -11,8 +11,9 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.in_flight import forget_job
 from wattqueue.kernels.placement import give_units, take_units
 from wattqueue.kernels.ranked import choose_units
-from wattqueue.kernels.running import running_insert, running_partition, running_remove
+from wattqueue.kernels.running import running_insert, running_net, running_partition, running_remove
 from wattqueue.kernels.state import Array, KernelView, Rows
+from wattqueue.kernels.supply import has_supply, move_job, take_under_supply
 from wattqueue.kernels.tree import tree_clear, tree_set
 from wattqueue.kernels.unit_watts import chosen_uw, sum_of_rising
 
@@ -229,7 +230,11 @@ def start_entry(view: KernelView, entry: int, option: int) -> None:
     job = as_int64(view.entries.job[entry])
     p = as_int64(view.units.option_partition[option])
     dequeue_job(view, job)
-    take_units(view, p, job)
+    if has_supply(view):
+        take_under_supply(view, p, job, as_int64(equal_net(view, job, option) // int(view.nodes[job])))
+        view.now.dirty = 1  # entries that were tried would now get other units
+    else:
+        take_units(view, p, job)
     view.held.option[job] = option
     view.held.factor[job] = time_factor(view.predicted, job, option)
     if view.now.correction == codes.LIMIT_AT_START and view.planned.seconds[job] < view.walltime[job]:
@@ -252,6 +257,9 @@ def release_job(view: KernelView, job: int) -> None:
     Sets ``dirty``: entries that did not fit may fit now.
     """
     p = running_partition(view, job)
+    if has_supply(view):
+        unit_net = as_int64(running_net(view, job) // int(view.nodes[job]))
+        move_job(view, job, unit_net, as_int64(-1), view.supply.free, view.supply.room)
     running_remove(view, job)
     forget_job(view.evidence, job)
     give_units(view, p, job)

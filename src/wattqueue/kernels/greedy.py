@@ -49,6 +49,15 @@ from wattqueue.kernels.entries import (
 )
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.state import KernelView, Reservations
+from wattqueue.kernels.supply import (
+    begin_shadow,
+    end_at_shadow,
+    fits_at_shadow,
+    fits_supply,
+    has_supply,
+    keeps_reserved,
+    outlive_shadow,
+)
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -269,6 +278,7 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
         watt = net_watt(view, job, option)
         if (
             fits_watts(view, watt)
+            and fits_supply(view, p, job, watt)
             and keeps_reservations(view, p, job, option, watt)
             and (view.now.looks_ahead == 0 or fits_ahead(view, entry, job, option, False))
         ):
@@ -299,6 +309,10 @@ def keeps_reservations(view: KernelView, p: int, job: int, option: int, watt: in
             return False
         if with_margin(view, watt, as_int64(reserved.ledger[q]), as_int64(reserved.squares[q])) > reserved.watt[q]:
             return False
+        if has_supply(view):
+            entry = as_int64(reserved.entry[q])
+            if not keeps_reserved(view, p, job, watt, as_int64(q), entry, promised_net(view, entry)):
+                return False
     return True
 
 
@@ -335,6 +349,8 @@ def consume_leftovers(view: KernelView, p: int, job: int, watt: int, end: float)
             if keeps_margin(view):
                 reserved.ledger[q] += watt
                 reserved.squares[q] += square_w(watt)
+            if has_supply(view):
+                outlive_shadow(view, as_int64(q), job, watt)
             if q == p:
                 reserved.nodes[q] -= view.nodes[job]
 
@@ -411,7 +427,7 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
             break
         left = behind
         at += 1
-    find_shadow(view, p, at, left)
+    find_shadow(view, p, entry, at, left)
     if units_differ(view) and view.reserved.time[p] == INF:
         note_beyond(view, entry)
     if len(view.planned.promise) > 0 and view.planned.promise[job] == INF:
@@ -430,13 +446,16 @@ def left_beside(view: KernelView, p: int, entry: int) -> Left:
 
 
 @inlined
-def find_shadow(view: KernelView, p: int, at: int, left: Left) -> None:
+def find_shadow(view: KernelView, p: int, entry: int, at: int, left: Left) -> None:
     """Set the shadow time: the first expected end, from the block at position ``at`` on, at which nothing is missing.
 
-    ``left`` is what is left over before that block. Ends of one instant count together. Where no end suffices, the
-    time stays infinite and nothing is left over: only a higher cap could start the job.
+    ``left`` is what is left over before that block beside ``entry``. Ends of one instant count together. Where no end
+    suffices, the time stays infinite and nothing is left over: only a higher cap could start the job.
     """
     running, reserved = view.running, view.reserved
+    reserved_job, reserved_net = as_int64(view.entries.job[entry]), promised_net(view, entry)
+    if has_supply(view):
+        begin_shadow(view, p, at)
     k = 0
     while at < view.now.blocks:
         block = as_int64(running.order[at])
@@ -445,13 +464,15 @@ def find_shadow(view: KernelView, p: int, at: int, left: Left) -> None:
         net = as_int64(running.net[block, k])
         freed = view.nodes[job] if view.units.option_partition[view.held.option[job]] == p else 0
         left = after_ends(left, freed, net, square_kept(view, job, net))
+        if has_supply(view):
+            end_at_shadow(view, p, job, net)
         k += 1
         if k == running.filled[block]:
             at += 1
             k = 0
         if at < view.now.blocks and running.end[running.order[at], k] == end:
             continue
-        if suffices(view, left):
+        if suffices(view, left) and (not has_supply(view) or fits_at_shadow(view, p, reserved_job, reserved_net)):
             reserved.time[p] = end
             reserved.nodes[p] = left.nodes
             reserved.watt[p] = left.watt - margin_beside(view, left.ledger, left.squares)

@@ -54,6 +54,7 @@ from wattqueue.kernels.sensors import periods
 from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, may_fall, note_held, read_meter
 from wattqueue.kernels.speed import apply_speeds, begin_in_devices
 from wattqueue.kernels.state import KernelView, Log, Truth
+from wattqueue.kernels.supply import has_supply, put_limits
 from wattqueue.kernels.ticks import begin_phases, tick
 
 INF = float("inf")
@@ -284,6 +285,8 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
         set_budget(view)
         loop.happened |= codes.STOP_ON_SIGNAL
         k += 1
+    if has_supply(view) and k > loop.next_signal:
+        put_limits(view)
     loop.next_signal = k
     if view.now.has_ramp != 0:
         climb(view, truth)

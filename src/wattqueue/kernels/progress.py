@@ -20,6 +20,7 @@ from wattqueue.kernels.announced import next_row
 from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.entries import (
+    equal_net,
     least_net,
     net_watt,
     ready_units,
@@ -29,6 +30,7 @@ from wattqueue.kernels.entries import (
 )
 from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView, Truth
+from wattqueue.kernels.supply import fits_supply, has_supply, idle_machine, units_that_fit
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -68,7 +70,10 @@ def fits_alone(view: KernelView, p: int, job: int, net: int) -> bool:
     """Return whether nothing runs, and a job of ``net`` predicted microwatts fits below the cap at its maximum."""
     if view.now.running > 0:
         return False
-    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.now.cap_uw)))
+    most = greatest_net(view, p, job, net)
+    if has_supply(view) and not fits_supply(view, p, job, as_int64(max(most, net))):
+        return False
+    return bool(most <= room_uw(view, as_int64(view.now.cap_uw)))
 
 
 @kernel
@@ -88,6 +93,8 @@ def fits_announced(view: KernelView, p: int, job: int, option: int, net: int) ->
 @kernel
 def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     """Return why a submitted job can start under no limit to come, whatever runs (``kernels/codes.py``); 0: it can."""
+    if has_supply(view) and not fits_some_domain(view, job):
+        return codes.NO_ROOM_IN_SUPPLY
     row, steps = truth.loop.next_signal - 1, truth.announced
     while row + 1 < len(truth.signal_time) and truth.signal_time[row + 1] <= view.now.time_s:
         row += 1
@@ -104,6 +111,21 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
         if slowed <= as_int64(steps.highest_target_uw[row]) - base:
             return 0
     return codes.NO_ROOM_FOR_MARGIN if bare <= room else codes.NEVER_FITS
+
+
+@kernel
+def fits_some_domain(view: KernelView, job: int) -> bool:
+    """Return whether an entry of a job fits under the domains of an idle machine, by the highest limits to come."""
+    idle_machine(view)
+    supply, nodes = view.supply, int(view.nodes[job])
+    for p in range(len(view.units.free)):
+        entry = as_int64(view.entries.of_job[job, p])
+        if entry >= 0:
+            for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
+                each = as_int64(equal_net(view, job, option) // nodes)
+                if units_that_fit(supply, as_int64(p), each, supply.spare_free, supply.spare_room) >= nodes:
+                    return True
+    return False
 
 
 @kernel

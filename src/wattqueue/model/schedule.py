@@ -44,6 +44,8 @@ class Reason(IntEnum):
     """Still in the queue at the end of the run."""
     SUSPENDED = 6
     """Suspended, and not resumed before the end of the run."""
+    SUPPLY = 7
+    """Its watts exceed what power domains carry at any time to come, where nothing else runs (rule 22)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +144,7 @@ REASONS: dict[Reason, str] = {
     Reason.NEVER_FITS: "never fits under the cap",
     Reason.QUEUED: "still queued at the end",
     Reason.SUSPENDED: "suspended, never resumed",
+    Reason.SUPPLY: "never fits under its power domains",
 }
 """``reason`` of a job in jobs.csv: one for each job that never ran, empty for all others."""
 MARGIN = ": margin "

@@ -182,7 +182,7 @@ class SupplyTree:
             if not self.below[k]:
                 hint = "name its nodes, or domains that it feeds (parent), or leave it out"
                 raise MachineError("a domain without units", where=f"supply {domain.name}", hint=hint)
-            if domain.least_limit_w * MICRO < least_uw[k]:
+            if float(np.rint(domain.least_limit_w * MICRO)) < least_uw[k]:
                 raise MachineError(
                     f"a limit of {domain.least_limit_w:,.15g} W is below its base and the idle watts of its units, "
                     f"{least_uw[k] / MICRO:,.15g} W",

@@ -34,6 +34,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
 from wattqueue.policy.consent_windows import Window, reach_of
+from wattqueue.policy.supply import supply_limits
 
 INTERVALS_A_JOB = 8
 """Room for intervals of units in a new view. Rows that are never written take no memory; to lengthen a log does."""
@@ -59,6 +60,8 @@ class PassSettings:
     """How the pass counts what runs when announced limits begin (``kernels/codes.py``); 0: not."""
     all_limits: bool = False
     """Whether it looks at all announced limits; else at the begin of the next load target."""
+    learns: bool = False
+    """Whether the estimator is asked at each submission, so that predictions to come are not known."""
 
 
 def rows_of(prediction: Prediction) -> state.Rows:
@@ -212,6 +215,7 @@ def build_view(
         new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
         new_running(capacity, partitions),
         units,
+        supply_limits(machine, prediction, learns=settings.learns),
         new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
         no_measured(),
         no_evidence(),

@@ -150,7 +150,23 @@ class Capabilities:
         """Return what the compiled pass needs to know."""
         chance, correction = self.chance, self.correction
         ahead = self.looks_ahead, self.all_limits
-        return PassSettings(self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, *ahead)
+        learns = self.online is not None
+        return PassSettings(
+            self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, *ahead, learns
+        )
+
+    @property
+    def not_under_supply(self) -> str:
+        """Return the part that no driver combines with power domains that can hold jobs back (rule 22), or nothing."""
+        ledger = self.chance or self.measured or self.metered or self.margin_w or self.ramped
+        lacking = (
+            (self.pass_code not in GREEDY, "this pass (use none, first-fit, easy, easy-sjbf or cwm)"),
+            (bool(self.looks_ahead), "a pass that looks ahead"),
+            (self.rerank is not None, "an order that re-ranks"),
+            (bool(ledger), f'{self.ledger} (use ledger = "predicted")'),
+            (bool(self.controls), "controls"),
+        )
+        return next((what for lacks, what in lacking if lacks), "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,6 +197,8 @@ class DriverAbilities:
     """Whether its view shows at once what an action frees."""
     telemetry: bool | None = None
     """Whether power is measured; None: the machine's own sensors tell."""
+    supply: bool = False
+    """Whether it tests power domains that can hold jobs back."""
     site_meter: bool = True
     """Whether the power of the whole machine is metered."""
 
@@ -423,7 +441,9 @@ def require_carried_out(
     for lacks, what, hint in lacking:
         if lacks:
             raise PolicyError(f"has {what}, which {driver.name} does not carry out", where=policy.name, hint=hint)
-    require_supply(policy.name, driver.name, machine, prediction, learns=needs.online is not None)
+    untested = needs.not_under_supply if driver.supply else f"{driver.name} does not test domains yet"
+    untested = "a placement by rank" if ranked and not untested else untested
+    require_supply(policy.name, machine, prediction, untested, learns=needs.online is not None)
     require_sensors(policy, needs, driver, machine)
 
 

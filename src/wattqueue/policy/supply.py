@@ -6,11 +6,18 @@ before a run: a machine whose domains are all left out is scheduled as one witho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError, PolicyError
+from wattqueue.kernels.state import KernelView, SupplyLimits
+from wattqueue.kernels.supply import new_supply, no_supply
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.schedule import Reason
+from wattqueue.model.signals import Cap, Signals
+from wattqueue.model.supply import counted_uw
 from wattqueue.parts.contracts import Floats, Prediction
 
 
@@ -44,25 +51,87 @@ def can_bind(machine: Machine, unit_w: Floats) -> NDArray[np.bool_]:
     limit = np.array([domain.least_limit_w for domain in tree.domains], np.float64)
     if not np.isfinite(watts).all():
         return np.isfinite(limit)
-    found: NDArray[np.bool_] = limit * 1e6 < tree.input_uw(watts)
+    found: NDArray[np.bool_] = np.rint(limit * 1e6) < tree.input_uw(watts)
     return found
 
 
-def require_supply(policy: str, driver: str, machine: Machine, prediction: Prediction, *, learns: bool) -> None:
-    """Refuse domains that can bind where a driver does not test them. ``learns``: as in ``greatest_unit_w``.
+def supply_limits(machine: Machine, prediction: Prediction, *, learns: bool) -> SupplyLimits:
+    """Return the domains of a machine that can hold jobs back, nothing running. ``learns``: see ``greatest_unit_w``."""
+    if not machine.supply:
+        return no_supply()
+    keep = can_bind(machine, greatest_unit_w(machine, prediction, learns=learns))
+    if not keep.any():
+        return no_supply()
+    tree, kept = machine.supply_tree, np.flatnonzero(keep)
+    number = np.full(len(keep) + 1, -1, np.int32)  # the last one stands for no domain
+    number[kept] = np.arange(len(kept))
+    for k in reversed(range(len(keep))):  # those that feed others come last
+        if number[k] < 0:
+            number[k] = number[tree.parent[k]]
+    times_s = kept_times_s(machine, keep)
+    limits = [[round(tree.domains[k].limit_at(time_s) * 1e6) for k in kept] for time_s in times_s]
+    idle_w = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]
+    return new_supply(
+        number[tree.parent[kept]],
+        np.array([max(part.gain for part in tree.below[k]) for k in kept], np.float64),
+        tree.input_uw(idle_w)[kept],
+        np.array(limits, np.int64),
+        np.array(times_s, np.float64),
+        number[tree.of_unit],
+        machine.unit_start,
+    )
+
+
+def kept_times_s(machine: Machine, keep: NDArray[np.bool_]) -> list[float]:
+    """Return when limits of some domains change, and minus infinity before."""
+    domains = (domain for domain, kept in zip(machine.supply_tree.domains, keep, strict=True) if kept)
+    return [-np.inf, *sorted({time_s for domain in domains for time_s in domain.limit_s[1:]})]
+
+
+def with_limit_times(signals: Signals, machine: Machine) -> Signals:
+    """Return signals in which each time at which the limit of a domain changes is a signal, too (rule 2)."""
+    if not machine.supply:
+        return signals
+    times_s = kept_times_s(machine, can_bind(machine, greatest_unit_w(machine, _nothing(machine), learns=True)))
+    if len(times_s) == 1:
+        return signals
+    time_s = np.union1d(signals.cap.time_s, times_s[1:])
+    return replace(signals, cap=Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64)))
+
+
+def require_supply(policy: str, machine: Machine, prediction: Prediction, lacking: str, *, learns: bool) -> None:
+    """Refuse domains that can bind with what they are not combined with, ``lacking``; empty for nothing.
+
+    ``learns``: as in ``greatest_unit_w``.
 
     Raises: PolicyError naming the first such domain.
     """
     if not machine.supply:
         return
-    binds = can_bind(machine, greatest_unit_w(machine, prediction, learns=learns))
-    if binds.any():
-        name = machine.supply_tree.domains[int(np.argmax(binds))].name
+    tree, keep = machine.supply_tree, can_bind(machine, greatest_unit_w(machine, prediction, learns=learns))
+    if not keep.any():
+        return
+    uneven = [k for k in np.flatnonzero(keep) if len({part.gain for part in tree.below[k]}) > 1]
+    stated = can_bind(machine, greatest_unit_w(machine, _nothing(machine), learns=True))
+    moving = [k for k in np.flatnonzero(keep & ~stated) if tree.domains[k].limit_s]
+    name = tree.domains[int(np.argmax(keep))].name
+    if prediction.unit_factor is not None:
+        lacking = lacking or "watts that depend on the unit"
+    if uneven:
+        name, lacking = tree.domains[uneven[0]].name, lacking or "units of one domain behind different efficiencies"
+    if moving:
+        name, lacking = tree.domains[moving[0]].name, lacking or "a moving limit and predictions above stated maxima"
+    if lacking:
         raise PolicyError(
-            f"{int(binds.sum())} power domains can hold jobs back, which {driver} does not test yet ({name} is one)",
+            f"{int(keep.sum())} power domains can hold jobs back, {name} is one; not combined with them yet: {lacking}",
             where=policy,
             hint="state limits that the greatest watts of their units keep (max_w), or leave [[supply]] out",
         )
+
+
+def _nothing(machine: Machine) -> Prediction:
+    """Return a prediction of no watts."""
+    return Prediction(np.zeros((1, len(machine.option_partition))), np.ones((1, len(machine.option_partition))))
 
 
 def require_begun(machine: Machine, begin_s: float) -> None:
@@ -93,3 +162,37 @@ def require_within(policy: str, machine: Machine, power_uw: NDArray[np.int64]) -
                 where=policy,
                 hint="raise max_w in the machine file",
             )
+
+
+def held_back_by(machine: Machine, view: KernelView, reason: NDArray[np.int8]) -> dict[str, int]:
+    """Return a note for each domain that no job of reason ``SUPPLY`` gets past, with the number of these jobs.
+
+    Of several domains that are too small for a job, it is the one that forbids most units of its first partition.
+    """
+    found = dict[str, int]()
+    for job in np.flatnonzero(reason == Reason.SUPPLY):
+        p = int(np.flatnonzero(view.entries.of_job[job] >= 0)[0])
+        option = int(view.entries.last[view.entries.of_job[job, p]])
+        row = 0 if len(view.predicted.power_uw) == 1 else view.predicted.row[job] if len(view.predicted.row) else job
+        idle_uw = 0 if machine.cap_scope == "jobs" else int(view.units.idle_uw[p])
+        name = _tightest(machine, p, max(int(view.predicted.power_uw[row, option]) - idle_uw, 0))
+        text = f"jobs with more watts than power domain {name} ever carries"
+        found[text] = found.get(text, 0) + 1
+    return found
+
+
+def _tightest(machine: Machine, p: int, unit_uw: int) -> str:
+    """Return the domain that forbids most units of partition p, at their net watts, on an idle machine."""
+    tree = machine.supply_tree
+    idle = tree.input_uw([part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions])
+    units, forbidden = [0] * len(tree.domains), [0] * len(tree.domains)
+    for k, domain in enumerate(tree.domains):
+        own = [part for part in tree.below[k] if part.partition == p]
+        units[k] += sum(part.units for part in own if part.own == k)
+        most = max(domain.limits_w, default=np.inf if domain.limit_w is None else domain.limit_w)
+        each = counted_uw(unit_uw, max((part.gain for part in own), default=1.0))
+        if np.isfinite(most) and each > 0:
+            forbidden[k] = units[k] - min(units[k], (round(most * 1e6) - int(idle[k])) // each)
+        if tree.parent[k] >= 0:
+            units[tree.parent[k]] += units[k] - forbidden[k]
+    return tree.domains[int(np.argmax(forbidden))].name

@@ -56,7 +56,7 @@ from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
 from wattqueue.policy.session import Session
-from wattqueue.policy.supply import require_begun, require_within
+from wattqueue.policy.supply import held_back_by, require_begun, require_within, with_limit_times
 from wattqueue.sim.control_step import control_step_of, step_beside_others
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.limit_curves import no_curves
@@ -180,6 +180,7 @@ def simulate(
     if machine.supply and simulation.session.needs.online is not None:
         require_within(policy.name, machine, simulation.view.predicted.power_uw)
     run = simulation.result()
+    run.notes.update(held_back_by(machine, simulation.view, run.schedule.reason))
     return run if given is None or isinstance(given, Prediction) else with_sources(run, given)
 
 
@@ -214,9 +215,9 @@ def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine) -> Signa
     Raises: MachineError for a target below idle watts, or a percentage or a ramp of what is not stated.
     """
     if targets is None or not len(targets):
-        return Signals(cap)
+        return with_limit_times(Signals(cap), machine)
     targets.require_reachable(machine, cap)
-    return Signals(cap, targets.in_watts(machine, cap), RiseScale.of(machine))
+    return with_limit_times(Signals(cap, targets.in_watts(machine, cap), RiseScale.of(machine)), machine)
 
 
 class Simulation:

@@ -241,6 +241,7 @@ ABILITIES = DriverAbilities(
         actions.DelayStart: _delay,
     },
     ranked_placement=True,
+    supply=True,
     unit_factors=True,
     passes_at_completion=True,
     planned_times=True,

@@ -16,7 +16,8 @@ from a workload.
 Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, D devices, A applications, C prediction
 rows, B running blocks of K rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their
 order. *Net* watts are what a start adds to the watts in the cap's scope: predicted watts less the idle watts of the
-job's units, unless the cap covers jobs alone (rule 14). S power sensors, each with a row of R samples.
+job's units, unless the cap covers jobs alone (rule 14). S power sensors, each with a row of R samples;
+G power domains, V leaves of their tree, K rows of limits.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from wattqueue.kernels.state.queue import (
     Tree,
     UnitFactorTable,
 )
+from wattqueue.kernels.state.supply import SupplyLimits
 from wattqueue.kernels.state.truth import (
     AnnouncedSteps,
     EventLoopState,
@@ -77,6 +79,7 @@ __all__ = [
     "SensorFigures",
     "SensorSamples",
     "Sensors",
+    "SupplyLimits",
     "Tree",
     "Truth",
     "UnitFactorTable",

@@ -16,6 +16,7 @@ from wattqueue.kernels.state.queue import (
     Rows,
     Tree,
 )
+from wattqueue.kernels.state.supply import SupplyLimits
 from wattqueue.kernels.state.units import ByUnit, Held, KernelEvidence, RunningBlocks, SensorSamples, Units
 
 
@@ -149,6 +150,8 @@ class KernelView(NamedTuple):
     """Running jobs by expected end."""
     units: Units
     """Which units are free."""
+    supply: SupplyLimits
+    """Power domains that can hold jobs back, and their room."""
     held: Held
     """What running jobs hold."""
     measured: SensorSamples

@@ -1,0 +1,237 @@
+"""The exact pass under power domains: against the naive twin, over all subsets, and by what must hold in any run."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reference.supply import NaiveSupply
+from tests.sim.invariants import units_of
+from tests.sim.test_against_twin import SEEDS, expect_same
+from tests.sim.workloads import World, random_world
+from wattqueue.kernels import codes
+from wattqueue.kernels.supply import has_supply, take_path, units_that_fit
+from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.schedule import Reason
+from wattqueue.model.signals import Cap
+from wattqueue.model.supply import SupplyDomain
+from wattqueue.parts.contracts import Prediction
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.supply import supply_limits
+from wattqueue.sim.engine import Run
+
+PASSES = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.EASY, codes.EASY, codes.LAST_END, codes.SHORTEST)
+
+
+def random_supply(seed: int, machine: Machine, most_w: float, until_s: float) -> tuple[SupplyDomain, ...]:
+    """A tree of racks (runs of nodes, of several partitions now and then) below rows and feeds, mostly tight."""
+    rng = np.random.default_rng((seed, 34))
+    nodes = [f"{part.name}[{k}]" for part in machine.partitions for k in range(1, part.nodes + 1)]
+    if rng.random() < 0.2:
+        rng.shuffle(nodes)
+    racks = int(rng.integers(1, min(6, len(nodes)) + 1))
+    cuts = [0, *sorted(rng.choice(np.arange(1, len(nodes)), racks - 1, replace=False).tolist()), len(nodes)]
+    rows, feeds = int(rng.integers(0, 3)), int(rng.integers(0, 3))
+    row_eff, feed_eff, rack_eff = (float(rng.choice([1.0, 0.97, 0.9])) for _ in range(3))
+    found = []
+    for k in range(racks):
+        parent = f"row{rng.integers(rows)}" if rows else f"feed{rng.integers(feeds)}" if feeds else ""
+        found.append(SupplyDomain(name=f"rack{k}", parent=parent, nodes=",".join(nodes[cuts[k] : cuts[k + 1]]),
+                                  efficiency=rack_eff))  # fmt: skip
+    used = {domain.parent for domain in found}
+    for k in range(rows):
+        if f"row{k}" in used:
+            parent = f"feed{rng.integers(feeds)}" if feeds else ""
+            found.append(
+                SupplyDomain(name=f"row{k}", parent=parent, efficiency=row_eff, base_w=float(rng.integers(20)))
+            )
+            used.add(parent)
+    found += [SupplyDomain(name=f"feed{k}", efficiency=feed_eff) for k in range(feeds) if f"feed{k}" in used]
+    tree = replace(machine, supply=tuple(found)).supply_tree
+    idle = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]
+    least = dict(zip((one.name for one in tree.domains), tree.input_uw(idle) / 1e6, strict=True))
+    full = dict(zip((one.name for one in tree.domains), tree.input_uw([most_w] * len(idle)) / 1e6, strict=True))
+    limited = []
+    for domain in found:
+        low = least[domain.name] + 0.01
+        high = max(full[domain.name], low + 1.0)
+        kind = rng.random()
+        if kind < 0.6:
+            watts = float(np.round(low + rng.uniform(0.1, 1.1) * (high - low), 2))
+            domain = replace(domain, limit_w=watts)
+        elif kind < 0.85:
+            times = (-5.0, *sorted({float(np.floor(t)) for t in rng.uniform(0, until_s, int(rng.integers(1, 4)))}))
+            watts_at = tuple(float(np.round(low + rng.uniform(0.0, 1.1) * (high - low), 2)) for _ in times)
+            domain = replace(domain, limit_s=times, limits_w=watts_at)
+        limited.append(domain)
+    return tuple(limited)
+
+
+def supplied_world(seed: int, *, failures: bool = False) -> World:
+    """A random world under a random tree, of every pass that tests domains."""
+    world = random_world(seed, failures=failures)
+    prediction = world.ready.prediction.power_w
+    supply = random_supply(seed, world.machine, float(prediction.max()) * 0.9, float(world.jobs.submit_s[-1]) + 200)
+    machine = replace(world.machine, supply=supply)
+    times = [t for domain in supply for t in domain.limit_s[1:]]
+    time = np.union1d(world.cap.time_s, times)
+    cap = Cap(time, np.asarray(world.cap.at(time), np.float64))
+    world = replace(world, machine=machine, cap=cap, code=PASSES[seed % len(PASSES)])
+    # Three jobs of four have half the units: wide ones alone would see little of a tree.
+    nodes = world.jobs.nodes.copy()
+    nodes[seed % 4 :: 2] = np.maximum(nodes[seed % 4 :: 2] // 3, 1)
+    return replace(world, jobs=replace(world.jobs, nodes=nodes))
+
+
+def expect_twin(world: World) -> Run:
+    simulation = world.simulation()
+    simulation.go()
+    run = simulation.result()
+    expect_same(run, world.twin(simulation.truth.reject, supply=NaiveSupply(world.machine)))
+    return run
+
+
+@settings(max_examples=200)
+@given(SEEDS)
+def test_every_start_and_unit_is_the_twins(seed: int) -> None:
+    expect_twin(supplied_world(seed))
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_with_failing_nodes(seed: int) -> None:
+    expect_twin(supplied_world(seed, failures=True))
+
+
+def constant(world: World) -> World:
+    """The same world with limits that never move, without a cap, and with true predictions."""
+    supply = tuple(
+        replace(one, limit_w=one.limits_w[0], limit_s=(), limits_w=()) if one.limit_s else one
+        for one in world.machine.supply
+    )
+    return replace(
+        world,
+        machine=replace(world.machine, supply=supply),
+        cap=Cap.none(),
+        actual=world.ready.prediction,
+        interval_s=0.0,
+    )
+
+
+@settings(max_examples=100)
+@given(SEEDS)
+def test_no_domain_is_above_its_limit_and_every_job_that_fits_ends(seed: int) -> None:
+    """Safety and its liveness twin: limits that never move."""
+    world = constant(supplied_world(seed))
+    run = expect_twin(world)
+    schedule, naive = run.schedule, NaiveSupply(world.machine)
+    left = ~schedule.ran
+    assert set(schedule.reason[left].tolist()) <= {Reason.SUPPLY, Reason.TOO_WIDE}
+    everything = range(world.machine.units)
+    for now in schedule.start_s[schedule.ran]:
+        running = np.flatnonzero(schedule.ran & (schedule.start_s <= now) & (schedule.end_s > now))
+        load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world)) for job in running]
+        assert min(naive.room(float(now), everything, load).values()) >= 0
+
+
+def unit_net_uw(run: Run, job: int, world: World) -> int:
+    """What the ledger counts for a unit of a job."""
+    option = int(run.schedule.option[job])
+    idle = world.machine.partitions[int(world.machine.option_partition[option])].idle_w
+    watts = float(world.ready.prediction.watts(np.array([job]), option)[0])
+    return max(round(watts * 1e6) - (0 if world.machine.cap_scope == "jobs" else round(idle * 1e6)), 0)
+
+
+@settings(max_examples=100)
+@given(SEEDS)
+def test_a_tree_that_never_binds_costs_nothing(seed: int) -> None:
+    """Limits at the greatest watts of all units: not in the pass, the same starts and the same units."""
+    world = supplied_world(seed)
+    tree = world.machine.supply_tree
+    most = float(world.ready.prediction.power_w.max())
+    parts = [max(most, 400.0, 70.0)] * len(world.machine.partitions)
+    full = dict(zip((one.name for one in tree.domains), tree.input_uw(parts), strict=True))
+    slack = tuple(replace(one, limit_w=full[one.name] / 1e6, limit_s=(), limits_w=()) for one in world.machine.supply)
+    bare = replace(world, machine=replace(world.machine, supply=()))
+    simulation = replace(world, machine=replace(world.machine, supply=slack)).simulation()
+    assert not has_supply(simulation.view)
+    simulation.go()
+    run, plain = simulation.result(), bare.engine()
+    np.testing.assert_array_equal(run.schedule.start_s, plain.schedule.start_s)
+    for job in range(len(world.jobs)):
+        assert units_of(run.schedule, job) == units_of(plain.schedule, job)
+
+
+@settings(max_examples=100)
+@given(SEEDS)
+def test_a_chain_of_single_domains_is_one_cap(seed: int) -> None:
+    """The limit of a contract over the whole machine, the last of three in a row, is the cap of the same watts."""
+    rng = np.random.default_rng((seed, 1))
+    world = supplied_world(seed)
+    parts = tuple(replace(part, max_w=700.0) for part in world.machine.partitions)
+    machine = replace(world.machine, partitions=parts, supply=())
+    full = sum(part.units * 300.0 for part in parts) + machine.scope_idle_w()
+    watts = float(np.round(machine.scope_idle_w() + 1.0 + rng.uniform(0.1, 1.0) * full, 2))
+    chain = (
+        SupplyDomain(name="a", nodes=",".join(part.name for part in parts), parent="b"),
+        SupplyDomain(name="b", parent="c"), SupplyDomain(name="c", limit_w=watts),
+    )  # fmt: skip
+    under = replace(world, machine=replace(machine, supply=chain), cap=Cap.none(), actual=world.ready.prediction)
+    capped = replace(under, machine=machine, cap=Cap.constant(watts))
+    run, plain = expect_twin(under), capped.engine()
+    np.testing.assert_array_equal(run.schedule.start_s, plain.schedule.start_s)
+    for job in range(len(world.jobs)):
+        assert units_of(run.schedule, job) == units_of(plain.schedule, job)
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_no_promised_start_is_late_with_true_run_times(seed: int) -> None:
+    """One partition, EASY: the head of the queue starts at its shadow time or earlier, in every domain."""
+    worlds = (supplied_world(seed + k) for k in itertools.count())
+    plain = (one for one in worlds if len(one.machine.partitions) == 1 and not one.ready.table.priority.any())
+    world = constant(next(plain))
+    jobs = world.jobs
+    jobs = replace(jobs, runtime_s=jobs.walltime_s.copy())
+    runtime = load_policy("easy", runtime="true-runtime").runtime
+    run = replace(world, jobs=jobs, code=codes.EASY, depth=0, runtime=runtime).engine()
+    assert run.promised_s is not None
+    late = run.schedule.start_s - run.promised_s
+    assert np.nanmax(late, initial=-np.inf) <= 1e-6  # ends at another clock are rounded (rule 1)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32 - 1))
+def test_most_units_that_fit_over_all_subsets(seed: int) -> None:
+    """The rank from the bottom up is the largest of all sets of free units that no limit forbids."""
+    rng = np.random.default_rng(seed)
+    machine = Machine("m", (Partition("p", int(rng.integers(2, 9)), idle_w=10.0, max_w=400.0),))
+    machine = replace(machine, supply=random_supply(seed, machine, 300.0, 1.0))
+    supply = supply_limits(machine, Prediction(np.full((1, 1), 300.0), np.ones((1, 1))), learns=False)
+    naive, units = NaiveSupply(machine), range(machine.units)
+    busy = [unit for unit in units if rng.random() < 0.3]
+    load = [([unit], int(rng.integers(0, 250)) * 1_000_000) for unit in busy]
+    room = naive.room(-10.0, units, load)
+    free, uw = [unit for unit in units if unit not in busy], int(rng.integers(0, 300)) * 1_000_000
+    best = max(
+        len(chosen)
+        for k in range(len(free) + 1)
+        for chosen in itertools.combinations(free, k)
+        if all(watts >= 0 for watts in naive.room(-10.0, units, [*load, (chosen, uw)]).values()) or not chosen
+    )
+    if not len(supply.parent):
+        assert best == len(free)
+        return
+    if min(room.values()) < 0:
+        return  # a limit that fell below what runs: the naive twin has these
+    left = supply.free.copy()
+    for unit in busy:
+        left[supply.leaf_of[unit]] -= 1
+    rooms = supply.room.copy()
+    for (unit,), watts in load:
+        take_path(supply, int(supply.leaf_of[unit]), watts, 1, rooms)
+    assert units_that_fit(supply, 0, uw, left, rooms) == best
