@@ -21,6 +21,7 @@ from wattqueue.kernels.running import running_insert, running_remove
 from wattqueue.kernels.shortest import find_shortest
 from wattqueue.kernels.site_meter import keep_margin
 from wattqueue.kernels.state import Array, KernelView
+from wattqueue.kernels.supply import take_path, units_that_fit
 from wattqueue.kernels.tree import tree_clear, tree_next, tree_set
 
 set_leaf = entry(tree_set)
@@ -47,6 +48,8 @@ give = entry(give_units)
 withhold = entry(withhold_unit)
 restore = entry(restore_unit)
 free_now = entry(unit_is_free)
+most_under_supply = entry(units_that_fit)
+take_from_supply = entry(take_path)
 
 
 @entry

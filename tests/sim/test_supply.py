@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.drivers import most_under_supply, take_from_supply
 from tests.reference.supply import NaiveSupply
 from tests.sim.invariants import units_of
 from tests.sim.test_against_twin import SEEDS, expect_same
 from tests.sim.workloads import World, random_world
+from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
-from wattqueue.kernels.supply import has_supply, take_path, units_that_fit
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
@@ -22,7 +25,7 @@ from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.supply import supply_limits
-from wattqueue.sim.engine import Run
+from wattqueue.sim.engine import Run, simulate
 
 PASSES = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.EASY, codes.EASY, codes.LAST_END, codes.SHORTEST)
 
@@ -158,7 +161,7 @@ def test_a_tree_that_never_binds_costs_nothing(seed: int) -> None:
     slack = tuple(replace(one, limit_w=full[one.name] / 1e6, limit_s=(), limits_w=()) for one in world.machine.supply)
     bare = replace(world, machine=replace(world.machine, supply=()))
     simulation = replace(world, machine=replace(world.machine, supply=slack)).simulation()
-    assert not has_supply(simulation.view)
+    assert not len(simulation.view.supply.parent)
     simulation.go()
     run, plain = simulation.result(), bare.engine()
     np.testing.assert_array_equal(run.schedule.start_s, plain.schedule.start_s)
@@ -233,5 +236,52 @@ def test_most_units_that_fit_over_all_subsets(seed: int) -> None:
         left[supply.leaf_of[unit]] -= 1
     rooms = supply.room.copy()
     for (unit,), watts in load:
-        take_path(supply, int(supply.leaf_of[unit]), watts, 1, rooms)
-    assert units_that_fit(supply, 0, uw, left, rooms) == best
+        take_from_supply(supply, int(supply.leaf_of[unit]), watts, 1, rooms)
+    assert most_under_supply(supply, 0, uw, left, rooms) == best
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("limit_w", [2000.0, 1500.0])
+def test_a_real_trace_under_racks(data_dir: Path, limit_w: float) -> None:
+    """KTH-SP2 in ten racks of ten nodes: the same starts and nodes where 2 kW never bind; later starts under 1.5 kW."""
+    jobs = read_swf(data_dir / "swf" / "KTH-SP2.swf.gz").jobs
+    watts = np.random.default_rng(7).uniform(60.0, 200.0, len(jobs)).round()
+    watts[jobs.nodes > 60] = 150.0  # hotter ones would never fit
+    jobs = replace(jobs, mean_power_w=watts, max_power_w=watts)
+    racks = tuple(
+        SupplyDomain(name=f"r{k}", nodes=f"p[{10 * k + 1}-{10 * k + 10}]", limit_w=limit_w) for k in range(10)
+    )
+    bare = Machine("kth", (Partition("p", 100, idle_w=50.0, max_w=200.0),))
+    policy = load_policy("easy", estimator="oracle-mean")
+    plain, run = (simulate(jobs, replace(bare, supply=tree), policy) for tree in ((), racks))
+    assert run.schedule.ran.all()
+    equal = np.array_equal(run.schedule.start_s, plain.schedule.start_s)
+    assert equal == (limit_w == 2000.0)
+    if equal:
+        assert np.array_equal(run.schedule.unit_low, plain.schedule.unit_low)
+        assert np.array_equal(run.schedule.unit_high, plain.schedule.unit_high)
+    else:
+        assert run.schedule.start_s.mean() > plain.schedule.start_s.mean()
+        assert greatest_rack_w(run, 10) <= limit_w + 1e-6
+
+
+def greatest_rack_w(run: Run, size: int) -> float:
+    """The most that any ten neighbouring nodes draw together at any time, idle ones included."""
+    schedule, watts = run.schedule, run.jobs.mean_power_w
+    assert watts is not None
+    first = np.repeat(schedule.unit_start, schedule.unit_count)
+    row = (
+        first
+        + np.arange(len(first))
+        - np.repeat(np.cumsum(schedule.unit_count) - schedule.unit_count, schedule.unit_count)
+    )
+    job = np.repeat(np.arange(len(run.jobs)), schedule.unit_count)
+    low, high = schedule.unit_low[row], schedule.unit_high[row]
+    found = 0.0
+    for rack in range(run.machine.units // size):
+        units = np.clip(np.minimum(high, rack * size + size - 1) - np.maximum(low, rack * size) + 1, 0, None)
+        above = units * (watts[job] - 50.0)
+        time = np.concatenate((schedule.end_s[job], schedule.start_s[job]))  # at one time ends come first
+        order = np.argsort(time, kind="stable")
+        found = max(found, size * 50.0 + float(np.cumsum(np.concatenate((-above, above))[order]).max()))
+    return found
