@@ -97,7 +97,7 @@ LOCK = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extra
 
 lock: $(VENV)/.dev ## Renew both lock files (with the oldest Python supported: Debian 12 has 3.11.2)
 	$(LOCK) --upgrade --all-extras --output-file requirements-dev.lock pyproject.toml
-	$(LOCK) --upgrade --build-deps-for editable --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
+	$(LOCK) --upgrade --extra parts --build-deps-for editable --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
 
 wheel: $(VENV)/.dev ## Wheels in dist: one with compiled kernels for x86-64 (needs gcc), one without
 	@$(BIN)/python -m tools.wheel

@@ -31,6 +31,7 @@ GROUP = "wattqueue.verbs"
 INSTALL = "this installation has the core alone: pip install wattqueue"
 """What to do where a package beside the core is missing."""
 EXTRAS = {
+    "numba": "parts",
     "sklearn": "ml",
     "scipy": "ml",
     "sqlalchemy": "live",

@@ -199,7 +199,7 @@ def require_machine_code(jobs: int) -> None:
     if WITHOUT_COMPILER and jobs > MOST_IN_PYTHON:
         raise InputError(
             f"{jobs:,} jobs: plain Python runs {MOST_IN_PYTHON:,} jobs at most ({LIBRARY_PROBLEM})",
-            hint="install the wheel for this processor, or numba (pip install numba)",
+            hint="install the wheel for this processor (make wheel), or numba (pip install 'wattqueue[parts]')",
         )
 
 

@@ -31,7 +31,7 @@ _NUMBERS: dict[str, Any] = {"int": ctypes.c_int64, "float": ctypes.c_double, "bo
 """C types of numbers, by their annotation."""
 _FAILED = -(2**63)
 """What a C function returns where its entry reported an error."""
-_ADVICE = "set WATTQUEUE_SHIPPED=0: numba compiles the kernels then"
+_ADVICE = "set WATTQUEUE_SHIPPED=0: numba compiles the kernels then (pip install 'wattqueue[parts]')"
 
 
 def kernel(function: T) -> T:
