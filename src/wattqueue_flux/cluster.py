@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from wattqueue.live.apply import Journal
 from wattqueue.live.cluster import (
     LIMIT_STEP_S,
     ChangeJob,
@@ -67,6 +68,25 @@ class Instructions(Protocol):
     def drain(self, rank: int, *, on: bool) -> None:
         """Drain a node, or take that back."""
         ...
+
+
+class StartsBeside:
+    """A journal of the writes that are no starts: Flux records each start in its job's event log, with its watts."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+    def intend(self, writes: Sequence[Write]) -> list[int]:
+        """Record the writes that are no starts; 0 stands for what is not recorded. Raises: OutputError."""
+        kept = [write for write in writes if not isinstance(write, ReleaseJob | ChangeJob)]
+        numbers = iter(self.journal.intend(kept) if kept else ())
+        return [0 if isinstance(write, ReleaseJob | ChangeJob) else next(numbers) for write in writes]
+
+    def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
+        """Record the outcomes of these. Raises: OutputError."""
+        kept = [one for one in outcomes if one[0]]
+        if kept:
+            self.journal.record_outcomes(kept)
 
 
 @dataclass

@@ -31,7 +31,7 @@ from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.report import ControllerLog
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.warm_up import run_small_rounds
-from wattqueue_flux.cluster import FluxCluster
+from wattqueue_flux.cluster import FluxCluster, StartsBeside
 from wattqueue_flux.forecast import annotations_of, least_w, most_room_w
 from wattqueue_flux.jobspec import NodeNeed, details_of, stated_watts
 from wattqueue_flux.nodes import FluxInstance, nodes_of, partitions_of
@@ -73,7 +73,8 @@ class WattQueueScheduler(SafeScheduler):
         limit_s = self.section.no_limit_s
         self.cluster = FluxCluster(self._instance(resources), self, time.time, math.inf if limit_s is None else limit_s)
         self.controller = assemble(self.config, self.cluster)
-        layout = self.controller.planner.layout
+        applier, layout = self.controller.applier, self.controller.planner.layout
+        applier.journal = StartsBeside(applier.journal)
         self.cluster.most_w = lambda name: layout.most_net_w(layout.partition_of[name])
         run_small_rounds(self.controller.planner)
         self.journal = ControllerLog(self.log.notice, self.log.debug)

@@ -13,7 +13,7 @@ from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, ClusterError, Details, JobFields, JobKey, ReleaseJob, RequeueJob, SetPool
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue_flux.cluster import FluxCluster, Grant
+from wattqueue_flux.cluster import FluxCluster, Grant, StartsBeside
 from wattqueue_flux.examine import examine_flux
 from wattqueue_flux.jobspec import NodeNeed, details_of, need_of, stated_watts
 from wattqueue_flux.nodes import FluxInstance, Serving, ids_of, idset, nodes_of, partitions_of
@@ -183,6 +183,30 @@ def test_the_controller_keeps_the_cap_and_starts_everything(tmp_path: Path) -> N
         world.now_s += 1.0
     assert most == 3 * NET_W
     assert (len(world.do.grants), world.cluster.jobs) == (10, {})
+
+
+class Kept:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.writes: list[Any] = []
+        self.outcomes: list[tuple[int, str]] = []
+
+    def intend(self, writes: Any) -> list[int]:
+        self.writes += writes
+        return list(range(1, len(writes) + 1))
+
+    def record_outcomes(self, outcomes: Any) -> None:
+        self.outcomes += outcomes
+
+
+def test_starts_are_left_to_fluxs_event_log_and_other_writes_are_recorded() -> None:
+    kept, pool = Kept(), SetPool("watts", "0", "9", 9)
+    journal = StartsBeside(kept)
+    numbers = journal.intend([release(JobKey("f1", 0.0)), pool])
+    assert (numbers, kept.writes) == ([0, 1], [pool])
+    journal.record_outcomes([(0, "done"), (1, "done")])
+    assert kept.outcomes == [(1, "done")]
 
 
 def test_idsets_read_back() -> None:

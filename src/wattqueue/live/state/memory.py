@@ -28,11 +28,11 @@ the failure until the next ``sync``: a later transaction that has nothing to wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, Table, and_, delete, insert, select
+from sqlalchemy import Connection, Engine, RowMapping, Table, and_, bindparam, delete, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import OutputError
@@ -278,34 +278,30 @@ class ControllerState:
             return True
         try:
             with self.engine.begin() as connection:
-                for key in sorted(keys):
-                    self._store(connection, key)
+                self._store(connection, sorted(keys))
         except SQLAlchemyError as error:
             self.unsaved, self.problem = keys, cause(error)
             return False
         self.unsaved = set()
         return True
 
-    def _store(self, connection: Connection, key: JobKey) -> None:
-        """Bring the rows of one key in line with the dictionaries."""
+    def _store(self, connection: Connection, keys: Sequence[JobKey]) -> None:
+        """Bring the rows of keys in line with the dictionaries: one statement a table, for all of them."""
+        named = [{"of_name": key.name, "of_submit_s": key.submit_s} for key in keys]
         for table in TABLES:
-            connection.execute(delete(table).where(_mine(table, key)))
-        values = {"name": key.name, "submit_s": key.submit_s}
-        if key in self.placed:
-            connection.execute(insert(PLACED).values(values | _rest(self.placed[key])))
-        if key in self.refused:
-            connection.execute(insert(REFUSED).values(values | _rest(self.refused[key])))
-        if key in self.parked:
-            connection.execute(insert(PARKED).values(values | _rest(self.parked[key])))
-        if key in self.origin:
-            connection.execute(insert(ORIGIN).values(values | {"first_s": self.origin[key]}))
-        if key in self.marks:
-            connection.execute(insert(MARKS).values(values | {"marks": ",".join(sorted(self.marks[key]))}))
-
-
-def _mine(table: Table, key: JobKey) -> ColumnElement[bool]:
-    """Return the condition for the row of one job."""
-    return and_(table.c.name == key.name, table.c.submit_s == key.submit_s)
+            mine = and_(table.c.name == bindparam("of_name"), table.c.submit_s == bindparam("of_submit_s"))
+            connection.execute(delete(table).where(mine), named)
+        kept: tuple[tuple[Table, dict[JobKey, dict[str, object]]], ...] = (
+            (PLACED, {key: _rest(self.placed[key]) for key in keys if key in self.placed}),
+            (REFUSED, {key: _rest(self.refused[key]) for key in keys if key in self.refused}),
+            (PARKED, {key: _rest(self.parked[key]) for key in keys if key in self.parked}),
+            (ORIGIN, {key: {"first_s": self.origin[key]} for key in keys if key in self.origin}),
+            (MARKS, {key: {"marks": ",".join(sorted(self.marks[key]))} for key in keys if key in self.marks}),
+        )
+        for table, rows in kept:
+            if rows:
+                stored = [{"name": key.name, "submit_s": key.submit_s} | row for key, row in rows.items()]
+                connection.execute(insert(table), stored)
 
 
 def _key(row: RowMapping) -> JobKey:
