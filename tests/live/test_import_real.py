@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 from tests.live.releases import lab_of
 from tests.live.slurmlab import SlurmLab, wait_for
+from tests.program import IMPORTED_FROM
 from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.slurm.sacct import ASK_FOR
 from wattqueue.formats.workload import Workload
@@ -78,7 +82,35 @@ def ran(lab: SlurmLab) -> Path:
     (out / "asked.psv").write_text(asked.out)
     local = lab.run(argv, env={"TZ": "Asia/Kolkata"})
     (out / "local.psv").write_text(local.out)
+    (out / "night.json").write_text(night(lab))
     return out
+
+
+SITE = """name = "lab"
+cap_w = 800.0
+[[partitions]]
+name = "p1"
+nodes = 2
+idle_w = 100.0
+max_w = 300.0
+[[partitions]]
+name = "p2"
+nodes = 2
+idle_w = 100.0
+max_w = 300.0
+"""
+
+
+def night(lab: SlurmLab) -> str:
+    """Return what ``nightly`` says of today; it asks the real sacct, which is on the caller's PATH alone."""
+    machine = lab.root / "dumps/site.toml"
+    machine.write_text(SITE)
+    hours = 12 - time.gmtime().tm_hour  # a zone in which it is about noon: no midnight while the test runs
+    today = time.strftime("%Y-%m-%d", time.gmtime(time.time() + hours * 3_600))
+    day = ("--day", today, "--time-zone", f"Etc/GMT{-hours:+d}")
+    words = ("nightly", "--machine", str(machine), *day, "--row", "fcfs", "--bound", "6", "--json")
+    env = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(IMPORTED_FROM), "PATH": f"{lab.bin_dir}:{os.environ['PATH']}"}
+    return lab.run([sys.executable, "-c", "from wattqueue.cli import main; main()", *words], env=env).out
 
 
 def by_id(workload: Workload) -> dict[str, int]:
@@ -103,6 +135,16 @@ def test_rows_of_a_real_sacct(dumps: Path) -> None:
     assert left_out[dead] == "never ran"
     assert left_out[blocker] == "still running when the dump was made"
     assert any("had not started" in why for job, why in left_out.items() if job.startswith(waits))
+
+
+def test_nightly_asks_the_real_sacct(dumps: Path) -> None:
+    """Four jobs ended, one runs and one waits; one was cancelled in the queue, and an array has no row per task."""
+    found = json.loads((dumps / "night.json").read_text())
+    assert (found["jobs"], found["recorded"]["jobs"]) == (6, 5)
+    assert "2 jobs had not ended when the record was made" in " ".join(found["notes"])
+    bound = found["bound"]
+    assert bound["jobs"] == 6
+    assert 0.0 < bound["bound_s"] <= bound["best_known_s"] <= bound["policy_s"]
 
 
 def test_parsable_is_the_same(dumps: Path) -> None:

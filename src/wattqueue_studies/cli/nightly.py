@@ -145,14 +145,16 @@ def _asked(folder: Path, day: Day) -> Path:
     from wattqueue.formats.slurm.fields import ASK_FOR
     from wattqueue.live.slurm.commands import Commands, read
 
-    if shutil.which("sacct") is None:
+    found = shutil.which("sacct")
+    if found is None:
         raise InputError(
             "sacct is not installed here", where="JOBS", hint="name its output: wattqueue nightly sacct.psv"
         )
     since, until = (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(t)) for t in (day.begin_s, day.end_s))
     words = ("sacct", "-a", "--parsable2", "-S", since, "-E", until, f"--format={','.join(ASK_FOR)}")
     path = folder / "sacct.psv"
-    path.write_text(read(Commands(timeout_s=300.0), words), encoding="utf-8")
+    commands = Commands(timeout_s=300.0, bin_dir=str(Path(found).parent))  # on the caller's PATH: /opt/slurm/bin
+    path.write_text(read(commands, words), encoding="utf-8")
     return path
 
 
