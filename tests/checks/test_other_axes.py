@@ -13,6 +13,7 @@ from wattqueue.checks.in_a_run import MOST_JOBS
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.checks.suite import check_part, checks_of
 from wattqueue.errors import PolicyError
+from wattqueue.model.budgets import Budget
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Series, Signals
@@ -50,6 +51,9 @@ def test_every_part_passes_every_check(axis: str, name: str) -> None:
         made = partial(made, measure=idle_sockets, period_s=86_400.0)  # 21 calls, not 450,000
     if name == "delay-consenting":  # refused without prices
         made = partial(made, prices=Series(np.array([0.0, 3_600.0]), np.array([90.0, 30.0])))
+    if name == "energy-budgets":  # refused without a budget
+        days = np.arange(0.0, 400 * 86_400.0, 86_400.0, dtype=np.float64)
+        made = partial(made, budgets=(Budget("b", frozenset(), 10**12, "kWh", days),))
     if name == "margin":  # refused without a factor
         made = partial(made, factor=1.1)
     if name in {"benchmark", "unit-factors"}:  # refused without a table

@@ -11,6 +11,7 @@ import pytest
 
 from tests.program import wattqueue
 from wattqueue.errors import PolicyError
+from wattqueue.model.budgets import Budget
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
@@ -19,6 +20,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap, Series, Signals
 from wattqueue.parts.contracts import SITE_PRIORITY
 from wattqueue.parts.controls.delay_consenting import DelayConsenting
+from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.effects import NEEDS, Situation, without_effect
 from wattqueue.policy.interfaces import AXES
@@ -68,7 +70,9 @@ def full(policy: Policy) -> Situation:
 
 def test_the_bare_situation_lacks_everything_and_the_full_one_nothing() -> None:
     exact = policy_of("estimator", "oracle-mean")
-    plain = load_policy("easy", controls=[DelayConsenting(prices=Series(np.zeros(1), np.ones(1)))])
+    budget = Budget("b", frozenset(), 1, "kWh", np.arange(3, dtype=np.float64))
+    controls = [DelayConsenting(prices=Series(np.zeros(1), np.ones(1))), EnergyBudgets(budgets=(budget,))]
+    plain = load_policy("easy", controls=controls)
     assert [name for name, need in NEEDS.items() if not need.lacks(bare(exact))] == []
     assert [name for name, need in NEEDS.items() if need.lacks(full(plain))] == []
     assert not any(need.lacks(Situation(plain, FULL)) for need in NEEDS.values()), "what is not known is not lacking"

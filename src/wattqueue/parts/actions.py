@@ -121,11 +121,13 @@ class DrainNode:
 class DelayStart:
     """Start a waiting job no earlier than ``until_s``; until then it holds no place at the head of the queue.
 
-    Refused unless its user consents, and states a ``latest_end_s`` that the job can still meet when it starts then.
+    Refused unless its user consents, and states a ``latest_end_s`` that the job can still meet when it starts then;
+    by a rule of the site (a budget) it needs no consent. A time that is over lets the job start again.
     """
 
     job: str
     until_s: float
+    by_site: bool = False
 
 
 Action = (

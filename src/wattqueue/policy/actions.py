@@ -166,7 +166,7 @@ def delay_start(kernel: state.KernelView, consent: Consent | None, names: JobNam
         return NO_DELAYS
     if row < 0:
         return WRONG_STATE
-    if not until <= latest_start_s(kernel, consent, row):
+    if not action.by_site and not until <= latest_start_s(kernel, consent, row):
         return NO_DELAY_CONSENT
     return REASONS[act.delay_start(kernel, row, until)]
 

@@ -132,6 +132,12 @@ NEEDS: Mapping[str, Need] = {
         'name a file: prices = "prices.csv"',
         error=True,
     ),
+    "budgets": Need(
+        lambda now: all(not stated(control, "budgets", ()) for control in now.policy.controls),
+        "no budget is known",
+        'name a file: budgets = "budgets.toml"',
+        error=True,
+    ),
     "lower-options": Need(
         _one_option, "every window has one option, which leaves nothing to slow", 'add "consent" to frequency'
     ),

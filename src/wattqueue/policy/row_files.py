@@ -3,6 +3,7 @@
 A part lists in ``reads`` which of its options may name files. What such an option is, follows from its name::
 
     table       CSV of watts by application and unit (formats.unit_factors)
+    budgets     TOML of budgets (formats.budgets)
     prices      CSV of times and prices, or carbon intensities (formats.series)
     profiles    { coefficients = "c.csv", apps = "a.csv" }: EAR's coefficients of each partition, and the metrics
                 of its applications; every configuration in the first file has a partition's name.
@@ -22,6 +23,7 @@ from wattqueue.policy.rows import map_texts
 
 if TYPE_CHECKING:
     from wattqueue.model.app_profiles import AppProfiles
+    from wattqueue.model.budgets import Budget
     from wattqueue.model.unit_table import UnitTable
 
 
@@ -78,7 +80,19 @@ def _prices(value: Any) -> Series | None:
     return Series(rows.time_s, rows.value)
 
 
-READERS: dict[str, Callable[[Any], Any]] = {"table": _table, "profiles": _profiles, "prices": _prices}
+def _budgets(value: Any) -> tuple[Budget, ...] | None:
+    """Return budgets, None where the option names no file. Raises: InputError."""
+    from wattqueue.formats.budgets import read_budgets
+
+    return read_budgets(Path(value)) if isinstance(value, str) else None
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "table": _table,
+    "profiles": _profiles,
+    "prices": _prices,
+    "budgets": _budgets,
+}
 """Reader of each option that may name files; None where a value names none."""
 
 

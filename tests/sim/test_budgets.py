@@ -1,0 +1,253 @@
+"""Budgets of energy in simulation: never exceeded in mode ``maximum``, kept as often as stated in ``quantile``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sim.invariants import check_invariants
+from wattqueue.errors import InputError, PolicyError
+from wattqueue.formats.budgets import read_budgets
+from wattqueue.model.budgets import MICRO, MJ_PER_KWH, Amounts, Book, Budget
+from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.machine import plain_machine
+from wattqueue.model.signals import Series
+from wattqueue.parts.controls.energy_budgets import EnergyBudgets
+from wattqueue.policy.policy import load_policy
+from wattqueue.sim.engine import Run, simulate
+
+DAY_S = 86_400.0
+MACHINE = plain_machine(4, 20.0, 100.0)
+MONTHS = np.arange(40) * 30 * DAY_S
+
+
+def jobs_of(rows: Sequence[tuple[float, int, float, float, float, str]]) -> Jobs:
+    """Jobs of (submit, nodes, run time, limit, watts of a node, user)."""
+    submit, nodes, run_s, limit_s, watts, users = zip(*rows, strict=True)
+    return Jobs.build(
+        np.array(submit, float), np.array(nodes), np.array(run_s, float), walltime_s=np.array(limit_s, float),
+        mean_power_w=np.array(watts, float), user=Labels.of(list(users)),
+    )  # fmt: skip
+
+
+def run(jobs: Jobs, *budgets: Budget, policy: str = "easy") -> tuple[Run, EnergyBudgets]:
+    control = EnergyBudgets(budgets=budgets)
+    done = simulate(jobs, MACHINE, replace(load_policy(policy), controls=(control,)))
+    check_invariants(done)
+    return done, control
+
+
+def budget(kwh: float, *users: str, edges: Any = MONTHS, **more: Any) -> Budget:
+    return Budget("b", frozenset(users), round(kwh * MJ_PER_KWH), "kWh", np.asarray(edges, float), **more)
+
+
+def used_of(done: Run, one: Budget) -> Amounts:
+    """What jobs of a budget used of each period, from the schedule alone."""
+    found: Amounts = {}
+    jobs, times = done.jobs, done.schedule
+    for k in np.flatnonzero(~np.isnan(times.start_s)).tolist():
+        code = int(jobs.user.codes[k])
+        if one.concerns(jobs.user.names[code] if code >= 0 else ""):
+            watts = float(np.asarray(jobs.mean_power_w)[k]) * int(jobs.nodes[k])
+            for period, amount in one.used(watts, float(times.start_s[k]), float(times.end_s[k])).items():
+                found[period] = found.get(period, 0) + amount
+    return found
+
+
+def test_a_job_over_the_budget_waits_until_it_renews_and_keeps_nobody_else() -> None:
+    # each may use 4 nodes x 100 W x 1 h = 0.4 kWh at most, and uses 0.2: of 0.75 kWh the third's most is not left
+    rows = [(10_000.0 * k, 4, 3600.0, 3600.0, 50.0, "ann") for k in range(4)]
+    rows.append((30_500.0, 1, 100.0, 100.0, 50.0, "bob"))
+    done, control = run(jobs_of(rows), budget(0.75, "ann"))
+    starts = done.schedule.start_s
+    assert starts[:2].tolist() == [0.0, 10_000.0]
+    assert starts[2] >= MONTHS[1]
+    assert starts[3] >= MONTHS[1]
+    assert starts[4] == 30_500.0, "another user's job"
+    assert control.books[0].used[0] == round(0.4 * MJ_PER_KWH), "what was measured replaces what was set aside"
+
+
+def test_what_a_job_leaves_is_there_for_the_next_at_its_end() -> None:
+    rows = [(0.0, 4, 600.0, 3600.0, 100.0, "ann"), (1.0, 4, 600.0, 3600.0, 100.0, "ann")]
+    done, _ = run(jobs_of(rows), budget(0.48, "ann"))
+    assert done.schedule.start_s.tolist() == [0.0, 600.0]
+
+
+def test_jobs_that_could_start_in_one_instant_do_not_share_what_is_left() -> None:
+    rows = [(0.0, 1, 3600.0, 3600.0, 100.0, "ann") for _ in range(4)]
+    done, _ = run(jobs_of(rows), budget(0.25, "ann"))
+    assert (done.schedule.start_s == 0.0).sum() == 2, "0.1 kWh each, of 0.25"
+    assert used_of(done, budget(1.0))[0] <= 0.25 * MJ_PER_KWH
+
+
+def test_a_job_that_fits_no_period_never_runs_and_others_do() -> None:
+    rows = [(0.0, 4, 100.0, 36_000.0, 100.0, "ann"), (1.0, 1, 100.0, 3600.0, 100.0, "ann")]
+    done, control = run(jobs_of(rows), budget(0.5, "ann"))
+    assert not done.schedule.start_s[0] < MONTHS[-1], "no month has room for it; later ones have no budget"
+    assert done.schedule.start_s[1] == 1.0
+    assert control.books[0].held == {}
+
+
+def test_without_a_budget_that_binds_nothing_changes() -> None:
+    rng = np.random.default_rng(4)
+    rows = random_rows(rng, 60)
+    free = simulate(jobs_of(rows), MACHINE, load_policy("easy"))
+    bound, _ = run(jobs_of(rows), budget(1e6))
+    assert np.array_equal(free.schedule.start_s, bound.schedule.start_s)
+
+
+def random_rows(rng: np.random.Generator, count: int) -> list[tuple[float, int, float, float, float, str]]:
+    rows = []
+    for _ in range(count):
+        limit_s = float(rng.choice([600.0, 3600.0, 20_000.0, 5 * DAY_S]))
+        submit_s = float(rng.integers(0, int(3 * DAY_S)))
+        rows.append((
+            submit_s, int(rng.integers(1, 5)), max(1.0, float(rng.random()) * limit_s), limit_s,
+            20.0 + 80.0 * float(rng.random()), str(rng.choice(["ann", "bob"])),
+        ))  # fmt: skip
+    return rows
+
+
+def check_month(seed: int) -> None:
+    """One random world: no period of any budget is exceeded, what is booked is what was used, and jobs run."""
+    rng = np.random.default_rng((seed, 36))
+    days = float(rng.choice([0.5, 1.0, 3.0]))
+    edges = float(rng.integers(0, 40_000)) + np.arange(40) * days * DAY_S
+    chosen = [
+        budget(float(rng.uniform(0.1, 20.0)), "ann", edges=edges),
+        budget(float(rng.uniform(1.0, 40.0)), edges=np.arange(20) * 2 * DAY_S),
+    ]
+    if rng.random() < 0.3:
+        steps = np.arange(0.0, 2_000 * 7_200.0, 7_200.0, dtype=np.float64)
+        prices = Series(steps, np.array(rng.uniform(-1.0, 3.0, len(steps)) / 3.6e6, np.float64))
+        chosen.append(replace(chosen[0], amount=round(rng.uniform(1.0, 20.0) * MICRO), unit="EUR", series=prices))
+    policy = str(rng.choice(["easy", "fcfs", "conservative"]))
+    done, control = run(jobs_of(random_rows(rng, int(rng.integers(1, 25)))), *chosen, policy=policy)
+    for one, book in zip(chosen, control.books, strict=True):
+        used = used_of(done, one)
+        for period, amount in used.items():
+            assert amount <= one.limit(period), (seed, one.name, period)
+        assert min(min(held.values(), default=0) for held in [{}, *book.held.values()]) >= 0
+    never = np.isnan(done.schedule.start_s)
+    for k in np.flatnonzero(never).tolist():
+        most = 100.0 * int(done.jobs.nodes[k]) * float(done.jobs.walltime_s[k]) * 1e3
+        assert any(most > 0.3 * one.amount or one.series is not None for one in chosen), (seed, k, "liveness")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31))
+def test_the_budget_is_never_exceeded(seed: int) -> None:
+    check_month(seed)
+
+
+@pytest.mark.slow
+def test_the_budget_is_never_exceeded_at_full_length() -> None:
+    for seed in range(10_000):
+        check_month(seed)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.integers(0, 10**15), st.integers(0, 3)), max_size=60))
+def test_what_is_booked_is_what_is_set_aside_and_used(steps: list[tuple[int, bool, int, int]]) -> None:
+    book = Book(budget(1.0))
+    held: dict[str, Amounts] = {}
+    used = dict.fromkeys(range(4), 0)
+    for job, ends, amount, period in steps:
+        name = str(job)
+        if ends:
+            book.settle(name, {period: amount})
+            held.pop(name, None)
+            used[period] += amount
+        else:
+            book.hold(name, {period: amount})
+            held[name] = {period: amount}
+        for p in range(4):
+            assert book.booked(p) == used[p] + sum(one.get(p, 0) for one in held.values())
+
+
+def test_a_quantile_lets_more_through_and_keeps_most_periods() -> None:
+    rng = np.random.default_rng(7)
+    rows = []
+    for k in range(800):
+        run_s = float(rng.uniform(100.0, 1_800.0))
+        rows.append((k * 3_000.0, 2, run_s, 3_600.0, float(rng.uniform(40.0, 90.0)), "ann"))
+    edges = np.arange(120) * DAY_S
+    kept, waits = {}, {}
+    for mode in ("maximum", "quantile"):
+        one = budget(1.1, "ann", edges=edges, mode=mode, quantile=0.9)
+        done, _ = run(jobs_of(rows), one)
+        used = used_of(done, one)
+        kept[mode] = np.mean([amount <= one.amount for amount in used.values()])
+        waits[mode] = float(np.nanmean(done.schedule.start_s - done.jobs.submit_s))
+    assert kept["maximum"] == 1.0
+    n = len(used)
+    assert kept["quantile"] >= 0.9 - 1.64 * np.sqrt(0.9 * 0.1 / n)
+    assert waits["quantile"] < waits["maximum"]
+
+
+# -- the file ----------------------------------------------------------------------------------------------
+FILE = """
+time_zone = "Europe/Berlin"
+[accounts]
+phys = ["ann", "bob"]
+[[budgets]]
+name = "phys"
+account = "phys"
+amount = 12.5
+period = "month"
+begin = "2026-01-01"
+end = "2027-01-01"
+"""
+
+
+def test_months_of_a_zone_have_their_hours(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(FILE)
+    (one,) = read_budgets(tmp_path / "b.toml")
+    hours = np.diff(one.edge_s) / 3600.0
+    assert hours.tolist() == [744, 672, 743, 720, 744, 720, 744, 744, 720, 745, 720, 744]
+    assert one.users == {"ann", "bob"}
+    assert one.amount == round(12.5 * MJ_PER_KWH)
+    assert (one.limit(3), one.limit(-1), one.limit(12)) == (one.amount, np.inf, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("amount = 12.5", "amount = -1", "amount"),
+        ("amount = 12.5", "amount = nan", "amount"),
+        ('account = "phys"', 'account = "fys"', "account 'fys' is unknown"),
+        ('account = "phys"', 'account = "phys"\nuser = "ann"', "a user and an account"),
+        ('begin = "2026-01-01"', 'begin = "2028-01-01"', "ends before it begins"),
+        ('begin = "2026-01-01"', 'begin = "2026-1-41"', "is no day"),
+        ("Europe/Berlin", "Mars/Olympus", "time_zone"),
+        ('period = "month"', 'period = "year"', "period"),
+        ('period = "month"', 'unit = "EUR"', "do not fit"),
+        ('name = "phys"\n', "", "name"),
+        ("[[budgets]]", "[[budget]]", "budget"),
+        ("[[budgets]]", '[[budgets]]\nname = "phys"\namount = 1\nbegin = "2026-06-01"\n[[budgets]]', "overlap"),
+        ('period = "month"', 'unit = "EUR"\nprices = "gap.csv"', "gap"),
+        ('period = "month"', 'unit = "gCO2"\nprices = "gap.csv"', "prices in EUR/MWh"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    hours = [h for h in range(200) if not 50 <= h < 60]
+    (tmp_path / "gap.csv").write_text("time_s,price\n" + "".join(f"{1_767_225_600 + 3600 * h},50\n" for h in hours))
+    (tmp_path / "b.toml").write_text(FILE.replace(old, new))
+    with pytest.raises(InputError, match=says) as found:
+        read_budgets(tmp_path / "b.toml")
+    assert "b.toml" in str(found.value)
+
+
+def test_a_row_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(FILE)
+    control = {"part": "energy-budgets", "budgets": str(tmp_path / "b.toml")}
+    done = simulate(jobs_of([(0.0, 1, 10.0, 10.0, 50.0, "ann")]), MACHINE, load_policy("easy", controls=[control]))
+    assert done.schedule.start_s.tolist() == [0.0]
+    with pytest.raises(PolicyError, match="no budget is known"):
+        simulate(done.jobs, MACHINE, load_policy("easy", controls=["energy-budgets"]))
