@@ -55,7 +55,7 @@ def adaptive() -> Measured:
     return beyond_predictions("adaptive", plain_machine(NODES, IDLE_W, MAX_W))
 
 
-@benchmark("measured ledger, EASY of 200,000 jobs on 980 nodes, beyond predictions", unit="% more time", at_most=30.0)
+@benchmark("measured ledger, EASY of 200,000 jobs on 980 nodes, beyond predictions", unit="% more time", at_most=50.0)
 def measured() -> Measured:
     """A sensor on each node that is read each minute; without this ledger nothing reads them."""
     return beyond_predictions("measured", replace(plain_machine(NODES, IDLE_W, MAX_W), sensor=EACH_MINUTE))

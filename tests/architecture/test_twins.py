@@ -19,6 +19,8 @@ from tools.packages import ROOT
 
 REFERENCE = ROOT / "tests" / "reference"
 
+AT_READINGS = "read_samples lose_samples list_sensors mark_jobs count_marked count_measured"
+
 TWINS: dict[str, dict[str, str]] = {
     # The whole engine, on random worlds with actions, failures and snapshots (tests/sim/test_against_twin.py).
     "simulator.Simulator.run": {
@@ -117,13 +119,13 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.keeps_supply": {"supply": "keeps_reserved outlive_shadow"},
     "simulator.Simulator.reserved_fits": {"supply": "begin_shadow end_at_shadow fits_at_shadow"},
     # Sensors and the measured ledger (tests/sim/test_measured_ledger.py).
-    "meter.Meter.energy": {"sensors": "advance_sensor sense_unit sense_job sense_node"},
+    "meter.Meter.energy": {"sensors": "advance_sensor list_sensor sense_unit sense_node", "measured": "sense_job"},
     "meter.Meter.reading": {"sensors": "read_sensor samples_shown"},
     "meter.whole": {"sensors": "periods"},
     "meter.Meter.read": {"measured": "set_sample share_of lose_sample", "sensors": "reading_is_lost"},
-    "meter.Meter.at_instant": {"loop": "read_telemetry", "measured": "read_samples lose_samples count_samples"},
+    "meter.Meter.at_instant": {"loop": "read_telemetry", "measured": AT_READINGS},
     "meter.Meter.counted_uw": {"measured": "measured_net expected_uw"},
-    "meter.Meter.idle_above": {"measured": "count_idle", "ledger": "change_idle_above"},
+    "meter.Meter.idle_above": {"measured": "count_idle shows_idle", "ledger": "change_idle_above"},
     # The in-flight ledger (tests/sim/test_in_flight_ledger.py).
     "in_flight.InFlightMeter.learn": {"measured": "note_evidence", "in_flight": "add_reading note_reading forget_job"},
     "in_flight.InFlightMeter.predicted_uw": {"measured": "expected_job_uw"},
@@ -139,7 +141,7 @@ TWINS: dict[str, dict[str, str]] = {
     "site_meter.NaiveSiteMeter.holds_back": {"site_meter": "holds_back note_held"},
     "site_meter.NaiveSiteMeter.may_fall": {"site_meter": "may_fall"},
     "site_meter.NaiveSiteMeter.recent": {"site_meter": "spend"},
-    "simulator.Simulator.date": {"measured": "note_job date_job"},
+    "simulator.Simulator.date": {"measured": "date_job"},
     "simulator.Simulator.tick": {"ticks": "tick show_place place_at begin_phases"},
     "simulator.Simulator.device_speed": {
         "devices": "keep_owners count_job count_watts device_speed set_limit touch touch_devices",
@@ -204,7 +206,7 @@ TWINS: dict[str, dict[str, str]] = {
         "running": "running_partition running_find running_insert running_open running_move"
     },
     "running.RunningList.running_remove": {
-        "running": "running_remove running_row running_tidy running_join running_close"
+        "running": "running_remove running_place running_row running_tidy running_join running_close"
     },
     "running.RunningList.running_sum": {"running": "running_sum"},
     "running.RunningList.find_shadow": {"greedy": "find_shadow"},

@@ -70,20 +70,21 @@ from wattqueue.kernels._numba import entry, kernel
 
 @kernel
 def past_the_end(column, k):
-    column[np.uint64(k)] += 1
+    column[k] += 1
 
 @entry
 def write(column, k):
     past_the_end(column, k)
 
-write(np.zeros(3, np.int64), 3)
+write(np.zeros(3, np.int64), {k})
 """
 
 
 @pytest.mark.compiled
-def test_an_index_outside_its_array_is_an_error_in_checked_mode(tmp_path: Path) -> None:
+@pytest.mark.parametrize("k", [3, -1])  # kernels do not count from the end, so fast mode does not, either
+def test_an_index_outside_its_array_is_an_error_in_checked_mode(tmp_path: Path, k: int) -> None:
     script = tmp_path / "outside.py"
-    script.write_text(OUTSIDE)
+    script.write_text(OUTSIDE.format(k=k))
     done = in_mode("checked", str(script))
     assert done.returncode == 1
     assert "IndexError" in done.stderr

@@ -43,7 +43,7 @@ from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.history_prediction import ON, HistoryState, learn_end, predict_from_history
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.ledger_ramp import begin_ramp, climb, note_rise
-from wattqueue.kernels.measured import lose_samples, note_job, read_samples
+from wattqueue.kernels.measured import lose_samples, read_samples
 from wattqueue.kernels.nodes import node_events, timer_events
 from wattqueue.kernels.overruns import correct_overruns, overrun_time
 from wattqueue.kernels.power import account, round_us, set_physics, write_power
@@ -207,8 +207,6 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryState) ->
     account(view, truth, job, as_int64(-1))
     if truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(-1))
-    if truth.loop.sensing != 0:
-        note_job(view, job, as_int64(0))
     if truth.loop.reports_completions != 0:
         log.end_option[job] = view.held.option[job]
         log.limit_uw[job] = least_limit(view, truth, job)
@@ -403,8 +401,6 @@ def apply_starts(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int
             end = max(time_s, round_us(time_s + truth.work[job] * truth.factor[job]))
         heap_push(truth.ends, end, job)
         account(view, truth, job, as_int64(1))
-        if truth.loop.sensing != 0:
-            note_job(view, job, as_int64(1))
     view.now.starts = 0
     if truth.loop.listed > 0:
         apply_speeds(view, truth, log)

@@ -15,6 +15,10 @@ those with a job share the rest (``SHARE_BUSY``).
 
 ``running.net`` holds the shares of running jobs, so every pass, reservation and plan works with them as with
 predictions. Samples come from outside: the simulator's sensors (``read_samples``).
+
+A reading looks at the sensors in ``pending`` only: those whose watts, or whose jobs, changed later than the reading
+before can show as settled. All others would show what they showed. Where samples are noisy or readings get lost, and
+where each reading corrects a prediction, all of them are pending.
 """
 
 from __future__ import annotations
@@ -23,12 +27,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.bits import ALL, ONE, ZERO, lowest_bit, mask
 from wattqueue.kernels.chance import square_of
-from wattqueue.kernels.devices import EXPECTED, job_speed
+from wattqueue.kernels.devices import EXPECTED, TRUE, job_speed
 from wattqueue.kernels.entries import net_of, unit_uw
 from wattqueue.kernels.in_flight import add_reading, corrected_uw
 from wattqueue.kernels.ledger import change_idle_above, count_again
-from wattqueue.kernels.sensors import advance_sensor, periods, read_sensor, reading_is_lost, samples_shown
+from wattqueue.kernels.phases import true_unit_uw
+from wattqueue.kernels.running import running_place
+from wattqueue.kernels.sensors import (
+    advance_sensor,
+    list_sensor,
+    periods,
+    read_sensor,
+    reading_is_lost,
+    samples_shown,
+    sense_unit,
+)
 from wattqueue.kernels.state import KernelView, SensorSamples, Truth
 from wattqueue.kernels.unit_watts import slowed_uw
 
@@ -38,9 +53,9 @@ INF = float("inf")
 
 def no_measured() -> SensorSamples:
     """Return the samples of a view in which nothing measures."""
-    none, number, whole = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
+    none, number, whole, bits = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint64)
     return SensorSamples(
-        number, number, whole, none, none, whole, whole, whole, whole, number, np.empty(0, np.int8), none
+        number, number, whole, none, none, whole, whole, whole, whole, number, number, none, bits, none, bits
     )
 
 
@@ -64,32 +79,50 @@ def new_measured(
         idle_uw[start[:-1]],
         most_uw[start[:-1]],
         np.zeros(count, np.int32),
-        np.zeros(units, np.int8),
+        np.full(units, -1, np.int32),
         np.full(units, -INF),
+        np.zeros((count + 63) // 64, np.uint64),
+        np.full(count, -INF),
+        np.zeros((units + 63) // 64, np.uint64),
     )
 
 
 @kernel
 def read_samples(view: KernelView, truth: Truth) -> None:
-    """Read every sensor, and count running jobs and idle units by what they show.
+    """Read the pending sensors, and count running jobs and idle units by what they show.
 
     A reading that is lost leaves the sample before it; one that has become older than ``STALE_S`` is stale.
     """
-    measured, figures, time_s = view.measured, truth.sensors.figures, view.now.time_s
-    period = figures.sample_s
+    measured, sensors, time_s = view.measured, truth.sensors, view.now.time_s
+    period = sensors.figures.sample_s
     ended = periods(time_s, period)
     first, behind = samples_shown(truth, time_s)
-    for sensor in range(len(measured.sample_uw)):
-        if reading_is_lost(truth, sensor, time_s):
-            if time_s - measured.end_s[sensor] > figures.stale_s:
+    if len(sensors.normal) + len(sensors.uniform) + len(view.evidence.left) > 0:
+        list_sensors(view)
+    if len(sensors.uniform) == 0:
+        for sensor in range(len(measured.sample_uw)):
+            measured.begin_s[sensor] = first * period
+            measured.end_s[sensor] = behind * period
+    for word in range(len(measured.pending)):
+        bits = measured.pending[word]
+        while bits != ZERO:
+            sensor = as_int64(64 * word + lowest_bit(bits))
+            lowest = bits & (~bits + ONE)
+            bits ^= lowest
+            if not reading_is_lost(truth, sensor, time_s):
+                uw = sensors.watt_uw[sensor]
+                if len(sensors.normal) > 0 or measured.moved_s[sensor] > first * period:
+                    advance_sensor(truth, sensor, time_s, period, ended)
+                    uw = as_int64(read_sensor(truth, sensor, period, first, behind))
+                set_sample(view, sensor, uw, first * period, behind * period)
+            elif time_s - measured.end_s[sensor] > sensors.figures.stale_s:
                 lose_sample(view, sensor)
-            continue
-        advance_sensor(truth, sensor, time_s, period, ended)
-        uw = read_sensor(truth, sensor, period, first, behind)
-        set_sample(view, sensor, as_int64(uw), first * period, behind * period)
+            mark_jobs(view, sensor)
+            if measured.moved_s[sensor] <= measured.begin_s[sensor]:  # it has settled
+                measured.pending[word] ^= lowest
     if truth.loop.ages != 0:
-        truth.loop.stale_at_s = time_s + figures.stale_s
-    count_samples(view, truth)
+        truth.loop.stale_at_s = time_s + sensors.figures.stale_s
+    count_marked(view, truth)
 
 
 @kernel
@@ -97,8 +130,21 @@ def lose_samples(view: KernelView, truth: Truth) -> None:
     """Let every sample be stale from now on."""
     for sensor in range(len(view.measured.sample_uw)):
         lose_sample(view, as_int64(sensor))
+        mark_jobs(view, as_int64(sensor))
     truth.loop.stale_at_s = INF
-    count_samples(view, truth)
+    list_sensors(view)
+    count_marked(view, truth)
+
+
+@kernel
+def list_sensors(view: KernelView) -> None:
+    """Let the next reading look at every sensor."""
+    measured = view.measured
+    for word in range(len(measured.pending)):
+        measured.pending[word] = ALL
+    rest = len(measured.sample_uw) & 63
+    if rest > 0:
+        measured.pending[len(measured.pending) - 1] = mask(0, rest)
 
 
 @inlined
@@ -134,47 +180,75 @@ def share_of(view: KernelView, sensor: int) -> int:
     first, behind, uw = measured.start[sensor], measured.start[sensor + 1], measured.sample_uw[sensor]
     units = as_int64(behind - first)
     if view.now.share_busy == 0:
-        return int((uw + units - 1) // units)
+        return int(uw if units == 1 else (uw + units - 1) // units)
     covered = 0
     for unit in range(first, behind):
-        covered += int(measured.has_job[unit] != 0 and measured.since_s[unit] <= measured.begin_s[sensor])
+        covered += int(measured.job[unit] >= 0 and measured.since_s[unit] <= measured.begin_s[sensor])
     covered = max(covered, 1)
     return int(idle + (uw - units * idle + covered - 1) // covered)
 
 
-@kernel
-def count_samples(view: KernelView, truth: Truth) -> None:
-    """Count idle units and running jobs again by the samples as they are."""
+@inlined
+def mark_jobs(view: KernelView, sensor: int) -> None:
+    """Count the idle units of a sensor again, and mark its jobs that the sample says something of."""
+    measured, held = view.measured, view.held
     if view.now.by_sample == 0:
         return
-    for sensor in range(len(view.measured.sample_uw)):
+    if shows_idle(view):
         count_idle(view, sensor)
+    for unit in range(measured.start[sensor], measured.start[sensor + 1]):
+        # A job that began later counts what it began with. Each is marked once, by the first of its units.
+        if measured.job[unit] >= 0 and measured.since_s[unit] <= measured.begin_s[sensor]:
+            first = as_int64(held.low[held.first[measured.job[unit]]])
+            measured.marked[first >> 6] |= ONE << np.uint64(first & 63)
+
+
+@kernel
+def count_marked(view: KernelView, truth: Truth) -> None:
+    """Count the marked jobs again."""
+    measured = view.measured
+    for word in range(len(measured.marked)):
+        while measured.marked[word] != ZERO:
+            unit = 64 * word + lowest_bit(measured.marked[word])
+            measured.marked[word] &= measured.marked[word] - ONE
+            count_measured(view, truth, as_int64(measured.job[unit]))
+
+
+@kernel
+def count_measured(view: KernelView, truth: Truth, job: int) -> None:
+    """Count a running job again by the samples as they are."""
     running, in_flight = view.running, len(view.evidence.left) > 0
-    for at in range(view.now.blocks):
-        block = as_int64(running.order[at])
-        for k in range(running.filled[block]):
-            job, before = as_int64(running.job[block, k]), as_int64(running.net[block, k])
-            square = square_of(view, job, before)
-            if in_flight:
-                note_evidence(view, truth, job)
-            net = as_int64(measured_net(view, truth, job))
-            if net != before or (in_flight and square_of(view, job, net) != square):
-                running.net[block, k] = net
-                running.net_sum[block] += net - before
-                running.square_sum[block] += square_of(view, job, net) - square
-                count_again(view, net - before, square_of(view, job, net) - square)
-                view.now.dirty = 1
+    at, k = running_place(view, job)
+    block = as_int64(running.order[at])
+    before = as_int64(running.net[block, k])
+    square = square_of(view, job, before)
+    if in_flight:
+        note_evidence(view, truth, job)
+    net = as_int64(measured_net(view, truth, job))
+    if net != before or (in_flight and square_of(view, job, net) != square):
+        running.net[block, k] = net
+        running.net_sum[block] += net - before
+        running.square_sum[block] += square_of(view, job, net) - square
+        count_again(view, net - before, square_of(view, job, net) - square)
+        view.now.dirty = 1
+
+
+@inlined
+def shows_idle(view: KernelView) -> bool:
+    """Return whether the ledger counts idle units by samples that they share with busy ones."""
+    measured, now = view.measured, view.now
+    even = now.by_sample != 0 and now.share_busy == 0 and now.scope_jobs == 0
+    return bool(even and len(measured.sample_uw) < len(measured.job))
 
 
 @inlined
 def count_idle(view: KernelView, sensor: int) -> None:
     """Count what the units of a sensor that run no job draw above idle watts."""
     measured, above = view.measured, as_int64(0)
-    even = view.now.share_busy == 0 and view.now.scope_jobs == 0
-    if even and measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0:
+    if measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0:
         share = measured.share_uw[sensor] - measured.idle_uw[sensor]
         for unit in range(measured.start[sensor], measured.start[sensor + 1]):
-            if measured.has_job[unit] == 0 and measured.since_s[unit] <= measured.begin_s[sensor]:
+            if measured.job[unit] < 0 and measured.since_s[unit] <= measured.begin_s[sensor]:
                 above += share
     change_idle_above(view, as_int64(above - measured.idle_above_uw[sensor]))
     measured.idle_above_uw[sensor] = above
@@ -247,16 +321,31 @@ def note_evidence(view: KernelView, truth: Truth, job: int) -> None:
 
 
 @kernel
-def note_job(view: KernelView, job: int, has_job: int) -> None:
-    """Note that a job starts (1) or ends (0) on its units now."""
-    held, measured, time_s = view.held, view.measured, view.now.time_s
+def sense_job(view: KernelView, truth: Truth, job: int, change: int) -> None:
+    """Let the units of a running job draw what it really draws, or idle watts while it is suspended.
+
+    ``change``: 1 where the job begins or is resumed, -1 where it ends or is suspended, and its units idle; 0 where it
+    only draws other watts.
+    """
+    held, measured, factors, time_s = view.held, view.measured, truth.by_unit, view.now.time_s
+    idle = as_int64(view.units.idle_uw[view.units.option_partition[held.option[job]]])
+    draws = change >= 0 and held.parked[job] == 0
+    equal = as_int64(truth.uw[job] // view.nodes[job]) if draws else idle
+    differ = draws and factors.table.shape[0] > 0
+    ended = periods(time_s, truth.sensors.figures.sample_s)
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
-            sensor = measured.of_unit[unit]
-            measured.busy[sensor] += has_job - measured.has_job[unit]
-            measured.has_job[unit] = has_job
-            measured.since_s[unit] = time_s
-        if view.now.by_sample != 0:
+            watt, sensor = equal, as_int64(measured.of_unit[unit])
+            if differ:
+                uw = round(true_unit_uw(view, truth, job) * factors.table[factors.row[job], unit])
+                watt = as_int64(slowed_uw(view, truth, job, uw, job_speed(view, truth, as_int64(TRUE), job)))
+            sense_unit(view, truth, unit, watt, ended)
+            if change != 0:
+                measured.busy[sensor] += int(change > 0) - int(measured.job[unit] >= 0)
+                measured.job[unit] = job if change > 0 else -1
+                measured.since_s[unit] = time_s
+                list_sensor(view, sensor)
+        if change != 0 and shows_idle(view):
             for sensor in range(measured.of_unit[held.low[k]], measured.of_unit[held.high[k]] + 1):
                 count_idle(view, as_int64(sensor))
 
@@ -272,4 +361,5 @@ def date_job(view: KernelView, job: int, time: float) -> float:
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             measured.since_s[unit] = time
+            list_sensor(view, as_int64(measured.of_unit[unit]))
     return float(before)

@@ -23,7 +23,6 @@ from wattqueue.kernels.drains import (
 )
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_remove
-from wattqueue.kernels.measured import note_job
 from wattqueue.kernels.placement import unit_is_free
 from wattqueue.kernels.power import account
 from wattqueue.kernels.state import KernelView, Log, Truth
@@ -99,8 +98,6 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
         log.parked_s[job] += view.now.time_s
     elif truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(-1))
-    if truth.loop.sensing != 0:
-        note_job(view, job, as_int64(0))
     release_job(view, job)
     if truth.loop.draining > 0:
         end_drains(view, truth, job)

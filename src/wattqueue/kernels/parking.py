@@ -12,7 +12,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.devices import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
 from wattqueue.kernels.entries import net_of
-from wattqueue.kernels.measured import date_job, note_job
+from wattqueue.kernels.measured import date_job
 from wattqueue.kernels.power import draw, round_us, true_factor, true_uw
 from wattqueue.kernels.running import running_insert, running_partition, running_remove
 from wattqueue.kernels.speed import apply_speeds, expected_factor, expected_net, listed_fit, move_end, refresh_listed
@@ -39,12 +39,10 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
         count_job(view, truth, job, as_int64(-1))
     held.parked[job] = 1
     idle = view.nodes[job] * view.units.idle_uw[running_partition(view, job)]
-    draw(view, truth, log, job, as_int64(idle))
+    draw(view, truth, log, job, as_int64(idle), as_int64(-1))
     move_end(truth, job, INF)
     running_remove(view, job)
     held.end[job] = INF
-    if truth.loop.sensing != 0:
-        note_job(view, job, as_int64(0))
     running_insert(view, job, net_of(view, job, as_int64(held.option[job]), as_int64(idle)))
     log.parked_s[job] -= time_s
     view.now.dirty = 1
@@ -74,12 +72,10 @@ def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
             date_job(view, job, since)
         held.parked[job] = 1
         return codes.REFUSED_POWER
-    if truth.loop.sensing != 0:
-        note_job(view, job, as_int64(1))
     log.parked_s[job] += time_s
     speed = job_speed(view, truth, as_int64(TRUE), job)
     truth.factor[job] = true_factor(view, truth, job, speed)
-    draw(view, truth, log, job, true_uw(view, truth, job, speed))
+    draw(view, truth, log, job, true_uw(view, truth, job, speed), as_int64(1))
     move_end(truth, job, max(time_s, round_us(time_s + truth.left[job] * truth.factor[job])))
     speed = job_speed(view, truth, as_int64(EXPECTED), job)
     running_remove(view, job)

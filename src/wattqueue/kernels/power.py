@@ -20,15 +20,18 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.devices import TRUE, job_speed
 from wattqueue.kernels.entries import time_factor
+from wattqueue.kernels.measured import sense_job
 from wattqueue.kernels.phases import true_unit_uw
-from wattqueue.kernels.sensors import sense_job
 from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactorTable
 from wattqueue.kernels.unit_watts import greatest_factor, held_uw, slowed_uw
 
 
 @inlined
 def account(view: KernelView, truth: Truth, job: int, sign: int) -> None:
-    """Add (1) or take (-1) a running job's watts and units; the idle watts of its units move the other way."""
+    """Add (1) a job that starts, or take (-1) one that ends: its watts and units, in sums and sensors.
+
+    The idle watts of its units move the other way.
+    """
     add_sums(view, truth, job, sign)
     if truth.loop.sensing != 0:
         sense_job(view, truth, job, sign)
@@ -132,13 +135,15 @@ def by_curve(view: KernelView, truth: Truth, job: int, factor: float, speed: flo
 
 
 @kernel
-def draw(view: KernelView, truth: Truth, log: Log, job: int, uw: int) -> None:
-    """Let a running job draw other watts from now on."""
+def draw(view: KernelView, truth: Truth, log: Log, job: int, uw: int, change: int) -> None:
+    """Let a running job draw other watts from now on; ``change`` as in ``sense_job``."""
     before = truth.uw[job]
     # Take the job out of the running sums at its old watts, and put it back at the new ones.
     add_sums(view, truth, job, as_int64(-1))
     truth.uw[job] = uw
-    account(view, truth, job, as_int64(1))
+    add_sums(view, truth, job, as_int64(1))
+    if truth.loop.sensing != 0:
+        sense_job(view, truth, job, change)
     # The last stretch is billed from the start at the final watts: add what the first one differed by.
     log.energy_j[job] += (view.now.time_s - log.start[job]) * ((before - uw) / codes.MICRO)
 

@@ -196,11 +196,7 @@ def running_remove(view: KernelView, job: int) -> None:
     The watts are those that were counted at its insertion, not what the prediction says now.
     """
     running = view.running
-    at = running_find(view, view.held.end[job])
-    k = running_row(view, at, job)
-    while k < 0:  # rows of equal ends may spread over several blocks
-        at += 1
-        k = running_row(view, at, job)
+    at, k = running_place(view, job)
     block = as_int64(running.order[at])
     net = running.net[block, k]
     last = running.filled[block] - 1
@@ -222,12 +218,19 @@ def running_remove(view: KernelView, job: int) -> None:
 @kernel
 def running_net(view: KernelView, job: int) -> int:
     """Return the net microwatts that the ledger counts for a running job."""
+    at, k = running_place(view, job)
+    return int(view.running.net[view.running.order[at], k])
+
+
+@inlined
+def running_place(view: KernelView, job: int) -> tuple[int, int]:
+    """Return the position (in ``order``) of the block of a running job, and its row."""
     at = running_find(view, view.held.end[job])
     k = running_row(view, at, job)
     while k < 0:  # rows of equal ends may spread over several blocks
         at += 1
         k = running_row(view, at, job)
-    return int(view.running.net[view.running.order[at], k])
+    return at, k
 
 
 @inlined

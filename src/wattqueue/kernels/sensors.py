@@ -7,7 +7,7 @@ a whole power series.
 
 Energy is added up where the watts of a unit change, and where a sensor is read; nothing happens in between, so that a
 machine on which nothing changes costs nothing. A job that starts, ends, or draws other watts changes the units that it
-holds (``sense_job``, called by ``power.account``), a node that stops or boots all of its units.
+holds (``measured.sense_job``), a node that stops or boots all of its units.
 
 Noise and loss are drawn from columns of random numbers that are made before the run, by sensor and sample: they do not
 depend on when, or how often, a sensor is read.
@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.devices import TRUE, job_speed
-from wattqueue.kernels.phases import true_unit_uw
+from wattqueue.kernels.bits import ONE
 from wattqueue.kernels.state import KernelView, SensorFigures, Sensors, Truth
-from wattqueue.kernels.unit_watts import slowed_uw
 
 NEAR = 1e-9  # share of a period by which a time may fall short of a whole number of periods and still counts as one
 STEP_SENSOR = 7919  # primes, so that sensors and samples walk through the random numbers differently
@@ -92,43 +90,35 @@ def advance_sensor(truth: Truth, sensor: int, now: float, period: float, ended: 
     sensors.since_s[sensor] = now
 
 
-@kernel
-def sense_unit(view: KernelView, truth: Truth, unit: int, uw: int) -> None:
-    """Let a unit draw ``uw`` microwatts from now on."""
+@inlined
+def list_sensor(view: KernelView, sensor: int) -> None:
+    """Let readings look at a sensor until one covers no time before now (``kernels/measured.py``)."""
+    view.measured.moved_s[sensor] = view.now.time_s
+    view.measured.pending[sensor >> 6] |= ONE << np.uint64(sensor & 63)
+
+
+@inlined
+def sense_unit(view: KernelView, truth: Truth, unit: int, uw: int, ended: int) -> None:
+    """Let a unit draw ``uw`` microwatts from now on; ``ended`` samples are over."""
     sensors = truth.sensors
     more = uw - sensors.unit_uw[unit]
     if more == 0:
         return
-    sensor, time_s, period = as_int64(view.measured.of_unit[unit]), view.now.time_s, sensors.figures.sample_s
-    advance_sensor(truth, sensor, time_s, period, periods(time_s, period))
+    sensor = as_int64(view.measured.of_unit[unit])
+    advance_sensor(truth, sensor, view.now.time_s, sensors.figures.sample_s, ended)
+    list_sensor(view, sensor)
     sensors.watt_uw[sensor] += more
     sensors.unit_uw[unit] = uw
-
-
-@kernel
-def sense_job(view: KernelView, truth: Truth, job: int, sign: int) -> None:
-    """Let the units of a running job draw what it really draws (1), or idle watts (-1, or suspended)."""
-    held, factors = view.held, truth.by_unit
-    idle = as_int64(view.units.idle_uw[view.units.option_partition[held.option[job]]])
-    draws = sign > 0 and held.parked[job] == 0
-    equal = as_int64(truth.uw[job] // view.nodes[job]) if draws else idle
-    differ = draws and factors.table.shape[0] > 0
-    for k in range(held.first[job], held.first[job] + held.pieces[job]):
-        for unit in range(held.low[k], held.high[k] + 1):
-            watt = equal
-            if differ:
-                uw = round(true_unit_uw(view, truth, job) * factors.table[factors.row[job], unit])
-                watt = as_int64(slowed_uw(view, truth, job, uw, job_speed(view, truth, as_int64(TRUE), job)))
-            sense_unit(view, truth, unit, watt)
 
 
 @kernel
 def sense_node(view: KernelView, truth: Truth, node: int, uw: int) -> None:
     """Let the units of a node without a job draw equal shares of ``uw`` microwatts."""
     low, high = truth.node_start[node], truth.node_start[node + 1]
+    ended = periods(view.now.time_s, truth.sensors.figures.sample_s)
     for unit in range(low, high):
         # What does not divide evenly goes to the first units, a microwatt each.
-        sense_unit(view, truth, unit, as_int64((uw + (high - 1 - unit)) // (high - low)))
+        sense_unit(view, truth, unit, as_int64((uw + (high - 1 - unit)) // (high - low)), ended)
 
 
 @inlined

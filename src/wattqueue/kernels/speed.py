@@ -47,7 +47,7 @@ def change_truth(view: KernelView, truth: Truth, log: Log, job: int, uw: int, fa
     factor, rounded to 1 µs (rule 1 of docs/semantics.md). A job that only draws other watts keeps its end.
     """
     time_s = view.now.time_s
-    draw(view, truth, log, job, uw)
+    draw(view, truth, log, job, uw, as_int64(0))
     if factor != truth.factor[job]:
         left = (truth.ends.time[truth.ends.place[job]] - time_s) / truth.factor[job]
         truth.factor[job] = factor

@@ -96,7 +96,7 @@ def _latest_start_s(view: StateView) -> Floats:
 
     samples = own_kernel(view).measured
     if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised
-        start_s = np.where(samples.has_job != 0, samples.since_s, -np.inf)
+        start_s = np.where(samples.job >= 0, samples.since_s, -np.inf)
     else:
         job, start_s = view.unit_job, np.full(view.machine.units, -np.inf)
         start_s[job >= 0] = view.jobs.observed.start_s[job[job >= 0]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir.instructions import ICMPInstr, Instruction, SelectInstr
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -23,16 +24,23 @@ class _UnoptimizedLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Code that waits to be linked into the library of an entry. It is neither optimized nor loaded."""
 
     def add_ir_module(self, module: Any) -> None:
-        """Add a kernel's code, marked: the struct of a tuple that it gets by reference never changes during its call.
+        """Add a kernel's code, with two things that LLVM does not see by itself.
 
-        LLVM sees that by itself only where the kernel becomes part of its entry. Elsewhere it would read the addresses
-        of arrays again after each store into one of them, in every loop.
+        The struct of a tuple that a kernel gets by reference never changes during its call: else the addresses of
+        arrays would be read again after each store into one of them, in every loop. And no index is negative: numba
+        writes a test and an addition for each, though kernels never count from the end of an array (checked mode finds
+        one that does).
         """
         for function in module.functions:
             for argument in function.args[_RETURNED:]:
                 kind = argument.type
                 if isinstance(kind, ir.PointerType) and isinstance(kind.pointee, ir.LiteralStructType):
                     argument.add_attribute("noalias")
+            for block in function.blocks:
+                for instruction in block.instructions:
+                    if _counts_from_end(instruction):
+                        never = ir.Constant(ir.IntType(1), 0)
+                        instruction.replace_usage(instruction.operands[0], never)
         super().add_ir_module(module)
 
     def _optimize_final_module(self) -> None:
@@ -55,6 +63,21 @@ class _UnoptimizedLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def set_env(self, name: str, environment: Any) -> None:
         pass
+
+
+def _counts_from_end(instruction: Any) -> bool:
+    """Return whether an instruction is what numba writes for each index: ``i + length if i < 0 else i``."""
+    if not isinstance(instruction, SelectInstr):
+        return False
+    negative, wrapped, index = instruction.operands
+    return (
+        isinstance(negative, ICMPInstr)
+        and negative.op == "slt"
+        and negative.operands[0] is index
+        and isinstance(wrapped, Instruction)
+        and wrapped.opname == "add"
+        and wrapped.operands[0] is index
+    )
 
 
 class InnerCompiler(Compiler):  # type: ignore[misc]

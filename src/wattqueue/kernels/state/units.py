@@ -142,10 +142,16 @@ class SensorSamples(NamedTuple):
     """(S,) int64 greatest microwatts of one unit."""
     busy: Array
     """(S,) int32 units with a job."""
-    has_job: Array
-    """(U,) int8, 1 for a unit with a job."""
+    job: Array
+    """(U,) int32 job that runs on each unit, -1 for none; a suspended one does not run."""
     since_s: Array
     """(U,) float64 when a job started or ended on the unit last, or was given a higher frequency."""
+    pending: Array
+    """(ceil(S / 64),) uint64 a bit for each sensor that the next reading looks at."""
+    moved_s: Array
+    """(S,) float64 when watts or jobs of a sensor changed last."""
+    marked: Array
+    """(ceil(U / 64),) uint64 working space: bits of the first units of jobs that are to be counted again."""
 
 
 @referenced
