@@ -17,6 +17,7 @@ from wattqueue.kernels import codes
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
 from wattqueue.live.decision import require_live
+from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.parts.ledger.measured import Measured
 from wattqueue.policy.policy import load_policy
 
@@ -78,3 +79,8 @@ def test_frequencies_that_nothing_sets_are_refused_in_control_mode(policy: str, 
         return
     with pytest.raises(InputError, match="chooses frequencies, and nothing sets them"):
         assemble(config, FakeSlurm(nodes, 1600), lambda: 1e6)
+
+
+def test_budgets_whose_books_a_restart_would_lose_are_refused() -> None:
+    with pytest.raises(PolicyError, match="energy-budgets keeps its books in memory"):
+        require_live(replace(load_policy("easy"), controls=(EnergyBudgets(),)), lab_machine())

@@ -84,6 +84,13 @@ def require_live(
             where=policy.name,
             hint="name their broker in [telemetry.broker] (docs/guide/agent.md)",
         )
+    unkept = [part_name(type(c)) for c in needs.controls if stated(c, "forgets", False)]
+    if unkept:
+        raise PolicyError(
+            f"control {unkept[0]} keeps its books in memory, and a controller that is started again would lose them",
+            where=policy.name,
+            hint="use it in simulations",
+        )
     if needs.plans is not None and needs.plans.asked == "weekly":
         raise PolicyError(
             f"run times {part_name(type(needs.plans))} are trained by the week, on features that jobs had at their "

@@ -39,6 +39,8 @@ class EnergyBudgets:
     reads: ClassVar[tuple[str, ...]] = ("budgets",)
     acts_on: ClassVar[tuple[str, ...]] = ("budgets",)
     delays: bool = True
+    forgets: ClassVar[bool] = True
+    """Its books are in memory alone: no live controller takes it."""
     period_s: float = DAY_S
     events: frozenset[str] = frozenset({"arrival", "completion"})
 
