@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from tests.program import wattqueue
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.rundir.bound_note import read_bound_note
 from wattqueue.formats.rundir.folder import write_run
 from wattqueue.formats.tariff import parse_source, read_tariff
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
+from wattqueue.model.supply import SupplyDomain
 from wattqueue.runs.perform import RunInputs, load, perform
 from wattqueue.runs.record import record
 from wattqueue.runs.task import Task
@@ -306,3 +307,14 @@ def test_a_job_at_a_lower_clock_has_as_much_left_in_its_window_as_it_ran_on() ->
     busy = (slow.start_s < begin_s) & (slow.end_s > begin_s)
     assert window.running == busy.sum() > 0
     assert problem.busy_until_s == pytest.approx(slow.end_s[busy] - begin_s)
+
+
+def test_domains_that_can_hold_jobs_back_are_refused() -> None:
+    """The bound would be valid; the best schedule known would not be one. Domains that never bind change nothing."""
+    part = Partition("a", 8, idle_w=90.0, max_w=200.0)
+    other = SupplyDomain(name="r2", nodes="a[5-8]")
+    racks = [(SupplyDomain(name="r1", nodes="a[1-4]", limit_w=watts), other) for watts in (700.0, 9_000.0)]
+    tight, wide = (inputs_of("easy", machine=Machine("m", (part,), supply=supply)) for supply in racks)
+    assert len(window_problem(wide, whole_window(wide.jobs), QUICK).jobs.names) == len(crowd())
+    with pytest.raises(PolicyError, match="r1 is one; not combined with them yet: a bound"):
+        window_problem(tight, whole_window(tight.jobs), QUICK)

@@ -16,6 +16,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
+from wattqueue.policy.supply import require_supply
 from wattqueue.sim.reference import asked_partitions
 from wattqueue_studies.bound.instance import Instance, Whole
 
@@ -159,8 +160,10 @@ def job_options(jobs: Jobs, machine: Machine, truth: Prediction, begin_s: float,
 
     Of units that differ, a job gets the best: watts and run times are at most those of any placement.
 
-    Raises: InputError naming a job that is wider than every partition that it may use, or has no option.
+    Raises: InputError naming a job that is wider than every partition that it may use, or has no option; PolicyError
+    for power domains that can hold jobs back, under which the best schedule known would not be one.
     """
+    require_supply("bound", machine, truth, "a bound", learns=False)
     asked = asked_partitions(jobs, [p.name for p in machine.partitions])
     work_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
     row, option = _offered(jobs, machine, truth, asked, clocks=clocks)
