@@ -12,6 +12,7 @@ queries and commands.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,8 @@ from wattqueue_agent.limits import Bounds, Limit, LimitError, Unit, read_number,
 CPUFREQ = Path("/sys/devices/system/cpu/cpufreq")
 LOWEST_W = 1.0
 """Lower end of the range where the kernel states none; a limit of 0 would be refused or mean no limit."""
+BINARY = 1e-3
+"""What is forgiven when a value is rounded down to whole microwatts or milliwatts: 0.7 W is a little less in binary."""
 
 
 @dataclass
@@ -56,8 +59,8 @@ class RaplLimit:
         return read_number(self.path) / 1e6
 
     def write(self, value: float) -> None:
-        """Set the limit in watts."""
-        write_number(self.path, round(value * 1e6))
+        """Set the limit in watts, rounded down: limits of many packages together stay within what was shared out."""
+        write_number(self.path, math.floor(value * 1e6 + BINARY))
 
     def _stated(self, name: str) -> float:
         path = self.zone / name
@@ -136,8 +139,8 @@ class GpuLimit:
         return float(self._call("nvmlDeviceGetPowerManagementLimit")) / 1e3
 
     def write(self, value: float) -> None:
-        """Set the limit in watts."""
-        self._call("nvmlDeviceSetPowerManagementLimit", round(value * 1e3))
+        """Set the limit in watts, rounded down as that of a package."""
+        self._call("nvmlDeviceSetPowerManagementLimit", math.floor(value * 1e3 + BINARY))
 
     def power_w(self) -> float:
         """Return what the GPU draws in watts."""

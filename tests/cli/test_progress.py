@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,14 +29,14 @@ def screen(monkeypatch: pytest.MonkeyPatch, after_s: float) -> Iterator[Callable
     monkeypatch.setattr(terminal, "SHOW_AFTER_S", after_s)
     monkeypatch.setattr(terminal, "MOVED_S", 0.0)
     ours, theirs = pty.openpty()
-    os.set_blocking(ours, False)
 
     def shown() -> str:
+        """All that was written; a terminal hands it over in pieces, and a moment later."""
         stream.flush()
-        try:
-            return os.read(ours, 1 << 16).decode()
-        except BlockingIOError:
-            return ""
+        pieces = []
+        while select.select([ours], [], [], 0.2)[0]:
+            pieces.append(os.read(ours, 1 << 16))
+        return b"".join(pieces).decode()
 
     with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream)

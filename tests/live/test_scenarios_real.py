@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.live.site import TOTAL_W, Site, as_operator, cap_text, eamc_machine
-from tests.live.slurmlab import PATIENCE_S, USER, SlurmLab, wait_for
+from tests.live.slurmlab import PATIENCE_S, USER, LabError, SlurmLab, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 
@@ -162,7 +162,11 @@ def test_slurmctld_restarted_and_killed_right_after_a_submit(site: Site) -> None
         site.lab.resume_duplicates()
         return all((ran / name).exists() for name in wanted)
 
-    wait_for(f"{sorted(wanted)} to have run", done, 3 * PATIENCE_S, 0.1)
+    try:
+        wait_for("all jobs to have run", done, 3 * PATIENCE_S, 0.1)
+    except LabError as error:
+        missing = sorted(name for name in wanted if not (ran / name).exists())
+        raise LabError(f"{error}\n{missing}\n{site.lab.jobs()}\n{site.said()}\n{site.lab.log_ends(40)}") from error
     assert peak <= 1000
     site.stop()
     site.check_audit()

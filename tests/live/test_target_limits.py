@@ -14,7 +14,7 @@ from tests.live.test_node_limits import HIGH_W, LOW_W, NODES, OTHER_W, Live
 from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.parts.actions import Action, SetDeviceLimits
-from wattqueue.policy import session
+from wattqueue.policy import consented, session
 from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
@@ -82,7 +82,7 @@ def test_limits_for_a_target_leave_jobs_without_consent_alone(tmp_path: Path) ->
 
 
 def test_a_planted_violation_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "refused_by_consent", lambda *_: "")
+    monkeypatch.setattr(consented, "refused_by_consent", lambda *_: "")
     monkeypatch.setattr(session.Session, "lift_limits", lambda *_: None)  # which would put it right
     place = Place(tmp_path, LimitEach())
     place.submit(200.0, CONSENT)
