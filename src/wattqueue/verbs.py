@@ -64,7 +64,7 @@ class OptionsVerb(Generic[O]):
     """A function of options as the command line calls it.
 
     What typer reads of it, ``__signature__`` and ``__annotations__``, is made when it is asked for: most calls of the
-    program get by without typer (``cli/_plain.py``).
+    program get by without typer (``cli/_words.py``).
     """
 
     def __init__(self, function: Callable[Concatenate[O, ...], None], options: Callable[..., O]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.live.releases import lab_of
+from tests.live.site import MACHINE
 from tests.live.slurmlab import SlurmLab, wait_for
 from tests.program import IMPORTED_FROM
 from wattqueue.formats.read import ReadOptions, read_workload
@@ -86,29 +87,14 @@ def ran(lab: SlurmLab) -> Path:
     return out
 
 
-SITE = """name = "lab"
-cap_w = 800.0
-[[partitions]]
-name = "p1"
-nodes = 2
-idle_w = 100.0
-max_w = 300.0
-[[partitions]]
-name = "p2"
-nodes = 2
-idle_w = 100.0
-max_w = 300.0
-"""
-
-
 def night(lab: SlurmLab) -> str:
     """Return what ``nightly`` says of today; it asks the real sacct, which is on the caller's PATH alone."""
     machine = lab.root / "dumps/site.toml"
-    machine.write_text(SITE)
+    machine.write_text(MACHINE.replace("nodes = 4", "nodes = 2"))
     hours = 12 - time.gmtime().tm_hour  # a zone in which it is about noon: no midnight while the test runs
     today = time.strftime("%Y-%m-%d", time.gmtime(time.time() + hours * 3_600))
     day = ("--day", today, "--time-zone", f"Etc/GMT{-hours:+d}")
-    words = ("nightly", "--machine", str(machine), *day, "--row", "fcfs", "--bound", "6", "--json")
+    words = ("nightly", "--machine", str(machine), "--cap", "800W", *day, "--row", "fcfs", "--bound", "6", "--json")
     env = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(IMPORTED_FROM), "PATH": f"{lab.bin_dir}:{os.environ['PATH']}"}
     return lab.run([sys.executable, "-c", "from wattqueue.cli import main; main()", *words], env=env).out
 
