@@ -4,11 +4,15 @@ It runs inside the broker module, so nothing is read from outside: the module te
 (RFC 27), and ``observe`` returns what is known. A job that waits is held by nobody but this scheduler, so each appears
 as held by the operator; a release is its start. Here stands the one check behind which nothing starts: free nodes that
 may serve the job, and watts that the pool has.
+
+Two threads use it: the module's, which tells what Flux says, and that of the rounds. ``lock`` is held by whoever is at
+work in it, for a few milliseconds at most; rows are never changed, only replaced.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -58,7 +62,7 @@ class Instructions(Protocol):
     """What the driver has the module do."""
 
     def start(self, start: Grant) -> None:
-        """Take the resources, and answer the request. Raises: ClusterError where Flux does not give them."""
+        """Answer the request, soon. Raises: ClusterError where it was answered already."""
         ...
 
     def signal(self, job_id: int, number: int) -> None:
@@ -111,10 +115,18 @@ class NodeBook:
         """Job by name of the node that it holds."""
         self._list: tuple[Node, ...] | None = None
         self._rows: dict[str, Node] = {}
+        self._parts: dict[frozenset[str] | None, list[str]] = {}
 
     def update(self, instance: FluxInstance) -> None:
         """Take over other nodes, or other states of them."""
-        self.instance, self._list = instance, None
+        self.instance, self._list, self._parts = instance, None, {}
+
+    def partitions(self, able: frozenset[str] | None) -> list[str]:
+        """Return the partitions of the nodes that may serve a job; of all nodes for None."""
+        if able not in self._parts:
+            of = self.instance.partition
+            self._parts[able] = sorted({of[name] for name in (of if able is None else able) if name in of})
+        return self._parts[able]
 
     def hold(self, names: Iterable[str], job_id: int) -> None:
         """Give nodes to a job."""
@@ -186,6 +198,7 @@ class FluxCluster:
         self.used_w = 0
         self.expiration_s = 0.0
         """When the instance itself ends; 0 for never."""
+        self.lock = threading.RLock()
         self._id: dict[JobKey, int] = {}
         self._priority: dict[JobKey, Mapping[str, float]] | None = None
 
@@ -197,8 +210,7 @@ class FluxCluster:
     # -- what the module tells -------------------------------------------------------------------
     def queued(self, job_id: int, key: JobKey, uid: int, priority: int, need: NodeNeed, details: Details) -> None:
         """A job asks for resources."""
-        able = need.able if need.able is not None else self.instance.partition.keys()
-        parts = sorted({self.instance.partition[name] for name in able if name in self.instance.partition})
+        parts = self.nodes.partitions(need.able)
         walltime_s = need.duration_s or self.no_limit_s
         most_w = max((self.most_w(name) for name in parts), default=0) * need.nodes
         row = Job(
@@ -272,15 +284,19 @@ class FluxCluster:
     # -- the driver ------------------------------------------------------------------------------
     def observe(self) -> Snapshot:
         """Return what is known now."""
-        rows = tuple(entry.row for entry in self.jobs.values())
-        details = {entry.row.key: entry.details for entry in self.jobs.values()}
-        site = SiteConstraints(priority=self._priorities(), nodes=self._able())
-        return Snapshot(
-            self.clock(), rows, self.nodes.rows(), Pool(TOTAL_W, self.used_w, TOTAL_W - self.open_w), details, site=site
-        )
+        with self.lock:
+            rows = tuple(entry.row for entry in self.jobs.values())
+            details = {entry.row.key: entry.details for entry in self.jobs.values()}
+            site = SiteConstraints(priority=self._priorities(), nodes=self._able())
+            pool = Pool(TOTAL_W, self.used_w, TOTAL_W - self.open_w)
+            return Snapshot(self.clock(), rows, self.nodes.rows(), pool, details, site=site)
 
     def apply(self, write: Write) -> None:
         """Carry one write out. Raises: ClusterError."""
+        with self.lock:
+            self._apply(write)
+
+    def _apply(self, write: Write) -> None:
         if isinstance(write, SetPool):
             self.open_w = write.open_w
             return

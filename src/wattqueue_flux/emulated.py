@@ -13,7 +13,7 @@ IDLE_W, MOST_W = 100.0, 300.0
 """Watts of an emulated node."""
 CONFIG = """\
 machine = "machine.toml"
-policy = "slurm-priority"     # EASY in the order of Flux's priorities
+policy = "flux-priority"      # EASY in the order of Flux's priorities
 cap = "cap.csv"               # change it while jobs run
 mode = "control"
 state = "live.db"

@@ -2,32 +2,47 @@
 
 Flux ends a module whose callback raises, and with it the instance and all of its jobs, unless ``broker.module-nopanic``
 is set. So what fails is logged, nothing starts, and requests are answered later.
+
+Rounds run in a thread of their own, which never touches Flux: what it decides is answered here, in the reactor's
+thread, and so are the questions that come meanwhile.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
+from flux.constants import FLUX_POLLIN
+from flux.job import JobID
+from flux.kvs import KVSTxn, commit_async
 from flux.resource import ResourcePool
 from flux.scheduler import AllocRequest, Scheduler
 
 from wattqueue.live.cluster import ClusterError
 from wattqueue_flux.cluster import FluxCluster, Grant
 
+T = TypeVar("T")
 AGAIN_S = 60.0
 """The same failure is logged once in so long."""
+SWITCH_S = 1e-4
+"""How long the thread of a round keeps the interpreter while a request waits for it; each takes it some 20 times."""
+TOGETHER = 50
+"""Starts whose R are stored in one transaction; requests come between two of them."""
 
 
 def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a callback that logs what it raises."""
+    """Return a callback that logs what it raises, while the thread of rounds stays out of the driver."""
 
     def call(self: SafeScheduler, *args: Any, **more: Any) -> Any:
         try:
-            return method(self, *args, **more)
+            with self.cluster.lock:
+                return method(self, *args, **more)
         except Exception as error:  # noqa: BLE001 - see the module's description
             self.failed(method.__name__, error)
             return None
@@ -51,6 +66,16 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
         """Annotations that were sent, by job."""
         self._failures: dict[str, float] = {}
         self._again = False
+        self._to_store: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+        """Starts whose R is about to be stored: request, R, annotations."""
+        self._calls: deque[tuple[str, dict[str, Any]]] = deque()
+        """Requests to Flux that a round asked for."""
+        sys.setswitchinterval(SWITCH_S)
+        self._thread = ThreadPoolExecutor(1, "round")
+        self._done: deque[tuple[Future[Any], Callable[[Future[Any]], None]]] = deque()
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._event_watcher = handle.fd_watcher_create(self._event, self._on_done, FLUX_POLLIN)
+        self._event_watcher.start()
 
     def forget(self, jobid: int) -> Any:
         """Take a request out of the queue and return it; None where it was answered already."""
@@ -59,6 +84,45 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
         if request is not None:
             self._queue.remove(jobid)
         return request
+
+    # -- the thread of rounds ----------------------------------------------------------------------
+    def beside(self, work: Callable[[], Any], then: Callable[[Future[Any]], None]) -> None:
+        """Do work in the thread of rounds, after what it has to do already; then call ``then`` in the reactor's."""
+
+        def ended(future: Future[Any]) -> None:
+            self._done.append((future, then))
+            os.eventfd_write(self._event, 1)
+
+        self._thread.submit(work).add_done_callback(ended)
+
+    def _on_done(self, *_: Any) -> None:
+        """Go on with what the thread has done."""
+        os.eventfd_read(self._event)
+        while self._done:
+            future, then = self._done.popleft()
+            try:
+                then(future)
+            except Exception as error:  # noqa: BLE001 - see the module's description
+                self.failed("after a round", error)
+
+    def rest(self, work: Callable[[], T]) -> Generator[None, None, T]:
+        """Let a pass rest, with nothing to do for the reactor but to answer, until work in the thread is done.
+
+        Raises: what the work raises.
+        """
+
+        def wake(future: Future[Any]) -> None:
+            ended.append(future)
+            self._sched_idle.start()
+            self._sched_check.start()
+
+        ended: list[Future[T]] = []
+        self.beside(work, wake)
+        self._sched_idle.stop()
+        self._sched_check.stop()
+        while not ended:
+            yield
+        return ended[0].result()
 
     # -- passes ----------------------------------------------------------------------------------
     def _request_schedule(self) -> None:
@@ -81,41 +145,61 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
 
     # -- what the driver has done ------------------------------------------------------------------
     def start(self, start: Grant) -> None:
-        """Take the resources of a start; it is answered within the pass. Raises: ClusterError."""
+        """Answer a start within the pass. Raises: ClusterError."""
         if start.job_id not in self.requests:
             raise ClusterError("its request was answered already")
-        try:
-            self.resources.register_alloc(start.job_id, ResourcePool(start.resources))
-        except (ValueError, OSError) as error:
-            raise ClusterError(f"Flux does not give these nodes: {error}") from error
         self.starts.append(start)
 
     def answers(self) -> Iterator[None]:
-        """Answer the starts that are decided, one at a time."""
-        while self.starts:
+        """Answer the starts that are decided, some at a time."""
+        while self.starts or self._calls:
             yield
-            start = self.starts.popleft() if self.starts else None
-            request = None if start is None else self.forget(start.job_id)
-            if start is not None and request is not None:
-                request.success(start.resources, start.annotations)
+            for _ in range(min(TOGETHER, len(self.starts))):
+                self._take(self.starts.popleft())
+            self._store()
+            while self._calls:
+                self.handle.rpc(*self._calls.popleft())
+
+    def _take(self, start: Grant) -> None:
+        """Take the resources of a start. Where Flux does not give them, the job waits again."""
+        request = self.forget(start.job_id)
+        if request is None:
+            return
+        try:
+            self.resources.register_alloc(start.job_id, ResourcePool(start.resources))
+        except (ValueError, OSError) as error:
+            self.failed("Flux does not give these nodes", error)
+            self._requeue(start.job_id, request._msg)  # noqa: SLF001
+            return
+        request.success(start.resources, start.annotations)
+
+    def alloc_success(self, msg: Any, R: dict[str, Any], annotations: dict[str, Any] | None = None) -> None:
+        """Keep an answer for the next transaction."""
+        self._to_store.append((msg, R, annotations or {}))
+
+    def _store(self) -> None:
+        """Store the R of starts."""
+        taken, self._to_store = self._to_store, []
+        if taken:
+            transaction = KVSTxn(self.handle)
+            for msg, resources, _ in taken:
+                transaction.put(f"{JobID(msg.payload['id']).kvs}.R", resources)
+            commit_async(self.handle, _kvstxn=transaction).then(self._alloc_commit_continuation, taken)
 
     def _alloc_commit_continuation(self, future: Any, args: Any) -> None:
-        """Answer a start once R is stored. Where it is not (a full store), the job waits again."""
-        msg, resources, annotations = args
-        jobid = msg.payload["id"]
+        """Answer starts once their R are stored. Where they are not (a full store), the jobs wait again."""
         try:
             future.get()
         except OSError as error:
             self.failed("storing R", error)
-            try:
-                self.resources.free(jobid, None, True)
-                self._requeue(jobid, msg)
-            except Exception as inner:  # noqa: BLE001 - see the module's description
-                self.failed("taking a start back", inner)
+            for msg, _, _ in args:
+                self.resources.free(msg.payload["id"], None, True)
+                self._requeue(msg.payload["id"], msg)
             return
-        answer = {"id": jobid, "type": 0, "R": resources, "annotations": annotations}
-        self.handle.respond(msg, answer)
+        for msg, resources, noted in args:
+            self.handle.respond(msg, {"id": msg.payload["id"], "type": 0, "R": resources, "annotations": noted})
 
+    @guarded
     def _requeue(self, jobid: int, msg: Any) -> None:
         """Put a job back whose start was not stored."""
         self.cluster.not_started(jobid)
@@ -123,13 +207,13 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
         self._queue.append(jobid)
 
     def signal(self, job_id: int, number: int) -> None:
-        """Send a signal to the processes of a job, without waiting."""
-        self.handle.rpc("job-manager.kill", {"id": job_id, "signum": number})
+        """Send a signal to the processes of a job, soon and without waiting."""
+        self._calls.append(("job-manager.kill", {"id": job_id, "signum": number}))
 
     def drain(self, rank: int, *, on: bool) -> None:
-        """Drain a rank, or take that back, without waiting."""
+        """Drain a rank, or take that back, soon and without waiting."""
         more = {"reason": "wattqueue: load target", "mode": "overwrite"} if on else {}
-        self.handle.rpc("resource.drain" if on else "resource.undrain", {"targets": str(rank), **more})
+        self._calls.append(("resource.drain" if on else "resource.undrain", {"targets": str(rank), **more}))
 
     # -- staying alive -----------------------------------------------------------------------------
     def failed(self, what: str, error: object) -> None:

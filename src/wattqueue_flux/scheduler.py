@@ -11,10 +11,12 @@ nothing starts, and the protocol is answered.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,11 @@ from flux.kvs import get_key_direct
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
-from wattqueue.live.cluster import JobKey
+from wattqueue.live.cluster import ClusterError, JobKey
 from wattqueue.live.controller import Controller
 from wattqueue.live.files.stamp import stamp_of
 from wattqueue.live.managed import managed_machine
-from wattqueue.live.planner import RoundState
-from wattqueue.live.reports.report import ControllerLog
+from wattqueue.live.reports.report import ControllerLog, Report
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.warm_up import run_small_rounds
 from wattqueue_flux.cluster import FluxCluster, StartsBeside
@@ -43,6 +44,8 @@ ERROR = 3
 """Priority of syslog."""
 TICK_S = 0.2
 """How often files are looked at: a cap that is raised starts jobs within a second."""
+COLLECT_S = 600.0
+"""How often Python's garbage is collected whole: with 10,000 jobs that takes a quarter of a second."""
 
 
 class WattQueueScheduler(SafeScheduler):
@@ -57,11 +60,12 @@ class WattQueueScheduler(SafeScheduler):
         self._pending_args: list[str] = left
         if not config:
             raise ValueError("state the controller's configuration: config=/etc/wattqueue/live.toml")
-        self.controller: Controller | None = None
         self.wanted = Wanted()
-        self._due_s, self._loaded_s = 0.0, time.time()
+        self._due_s, self._loaded_s, self._collect_s = 0.0, time.time(), time.monotonic()
+        gc.set_threshold(*gc.get_threshold()[:2], 10**9)  # not while requests wait, but every COLLECT_S
         self._stamps: tuple[object, ...] = ()
-        self._plan: RoundState | None = None
+        self._told: list[tuple[int, dict[str, Any]]] = []
+        """Annotations of waiting jobs, of the last round."""
         self._assemble(Path(config))
         self._tick_watcher = handle.timer_watcher_create(TICK_S, self._tick, repeat=TICK_S)
 
@@ -72,7 +76,7 @@ class WattQueueScheduler(SafeScheduler):
         resources = get_key_direct(self.handle, "resource.R")
         limit_s = self.section.no_limit_s
         self.cluster = FluxCluster(self._instance(resources), self, time.time, math.inf if limit_s is None else limit_s)
-        self.controller = assemble(self.config, self.cluster)
+        self.controller: Controller = assemble(self.config, self.cluster)
         applier, layout = self.controller.applier, self.controller.planner.layout
         applier.journal = StartsBeside(applier.journal)
         self.cluster.most_w = lambda name: layout.most_net_w(layout.partition_of[name])
@@ -124,14 +128,20 @@ class WattQueueScheduler(SafeScheduler):
         try:
             need = self.wanted.need(jobspec, self.resources, self.cluster.instance)
             details = details_of(jobspec, userid)
-            if t_submit >= self._loaded_s:  # one that was accepted before waits for another cap
-                self._require_watts(need, jobspec)
         except Exception as error:  # noqa: BLE001 - a jobspec is what a user wrote
             request.deny(str(error))
             return
         self.requests[jobid] = request
         self._queue.append(jobid)
         self.cluster.queued(jobid, _key(jobid, t_submit), userid, priority, need, details)
+
+        def answer(why: str) -> None:
+            if why and jobid in self.requests and self.cluster.jobs[jobid].row.pending:
+                self.cluster.gone(jobid)
+                self.forget(jobid).deny(why)
+
+        if t_submit >= self._loaded_s:  # one that was accepted before waits for another cap
+            self._ask_watts(need, jobspec, answer)
 
     @guarded
     def free(self, jobid: int, R: Any, final: bool = False) -> None:
@@ -160,7 +170,8 @@ class WattQueueScheduler(SafeScheduler):
     def expiration(self, msg: Any, jobid: int, expiration: float) -> None:
         """Take over when a running job ends."""
         self.resources.update_expiration(jobid, expiration)
-        self.cluster.expires(jobid, expiration)
+        with self.cluster.lock:
+            self.cluster.expires(jobid, expiration)
         self.handle.respond(msg, None)
 
     @guarded
@@ -175,37 +186,48 @@ class WattQueueScheduler(SafeScheduler):
 
     def feasibility_check(self, msg: Any, jobspec: dict[str, Any]) -> None:
         """Refuse a job at its submission that no node, or no cap to come, could ever serve."""
+
+        def answer(why: str) -> None:
+            if why:
+                self.handle.respond_error(msg, errno.EOVERFLOW, why)
+            else:
+                self.handle.respond(msg, None)
+
         try:
-            need = self.wanted.need(jobspec, self.resources, self.cluster.instance)
-            self._require_watts(need, jobspec)
+            self._ask_watts(self.wanted.need(jobspec, self.resources, self.cluster.instance), jobspec, answer)
         except InputError as error:
-            self.handle.respond_error(msg, errno.EOVERFLOW, str(error))
+            answer(str(error))
         except Exception as error:  # noqa: BLE001 - a jobspec is what a user wrote
             self.handle.respond_error(msg, errno.EINVAL, str(error))
-        else:
-            self.handle.respond(msg, None)
 
-    def _require_watts(self, need: NodeNeed, jobspec: dict[str, Any]) -> None:
-        """Raise InputError for a job that fits no cap to come. A cap that closes the instance is no reason."""
-        if self.controller is None:
-            return
+    def _ask_watts(self, need: NodeNeed, jobspec: dict[str, Any], answer: Callable[[str], None]) -> None:
+        """Answer why a job fits no cap to come, empty where it may. A cap that closes the instance is no reason.
+
+        What has to be predicted for it is answered after the round that is at work.
+        """
         planner, now_s = self.controller.planner, time.time()
         room_w = most_room_w(planner, now_s)
         most_w = max(planner.layout.most_net_w(p) for p in range(len(planner.layout.machine.partitions)))
         if most_w * need.nodes <= room_w:  # as nearly all do: nothing has to be predicted
+            answer("")
             return
-        request = JobRequest(
-            JobKey("feasibility", now_s), "", details_of(jobspec, 0).app, "", need.nodes, need.duration_s or math.inf
-        )
-        watts = least_w(planner, request, now_s)
-        if watts > room_w:
-            text = f"it needs {watts:.0f} W above idle, and no cap to come has more than {room_w:.0f} W"
-            raise InputError(text, where="watts")
+        limit_s = need.duration_s or math.inf
+        request = JobRequest(JobKey("feasibility", now_s), "", details_of(jobspec, 0).app, "", need.nodes, limit_s)
+
+        def then(future: Future[float]) -> None:
+            watts = future.result()
+            text = f"watts: it needs {watts:.0f} W above idle, and no cap to come has more than {room_w:.0f} W"
+            answer(text if watts > room_w else "")
+
+        self.beside(lambda: least_w(planner, request, now_s), then)
 
     # -- passes ----------------------------------------------------------------------------------
     def _tick(self, *_: Any) -> None:
         """Ask for a pass where a file changed, or a period is over."""
         try:
+            if time.monotonic() - self._collect_s >= COLLECT_S:
+                gc.collect()
+                self._collect_s = time.monotonic()
             stamps = tuple(stamp_of(path) for path in self.watched)
             if stamps != self._stamps or time.monotonic() >= self._due_s:
                 self._stamps = stamps
@@ -214,34 +236,31 @@ class WattQueueScheduler(SafeScheduler):
             self.failed("tick", error)
 
     def schedule(self) -> Iterator[None]:
-        """Have the controller run a round, and answer its starts one by one."""
+        """Have the controller run a round, and answer its starts."""
         try:
-            begin = time.monotonic()
-            self._due_s = begin + self.config.period_s
-            self._round()
-            # events that come faster than rounds are decided together
-            self._sched_delay = min(self.SCHED_DELAY_MAX, 2.0 * (time.monotonic() - begin))
+            self._due_s = time.monotonic() + self.config.period_s
+            self.journal.round((yield from self.rest(self._round)))
+            self._again |= bool(self.starts)  # there may be room for more
             yield from self.answers()
         except Exception as error:  # noqa: BLE001 - see the module's description
             self.failed("schedule", error)
 
-    def _round(self) -> None:
-        """Run one round."""
-        if self.controller is None:
-            return
+    def _round(self) -> Report:
+        """Run one round, in the thread of rounds. Raises: ClusterError."""
+        begin = time.monotonic()
         self.controller = self.controller.renewed()
         report = self.controller.round()
         if report is None:
-            self.failed("round", self.controller.problem)
-            return
-        self.journal.round(report)
-        self._plan = report.plan
+            raise ClusterError(self.controller.problem)
+        self._told = list(annotations_of(report.plan))
+        # events that come faster than rounds are decided together
+        self._sched_delay = min(self.SCHED_DELAY_MAX, time.monotonic() - begin)
+        return report
 
     def forecast(self) -> Iterator[None]:
         """Say why jobs wait, and when those with a reservation are expected to start."""
         try:
-            plan = self._plan
-            for jobid, said in annotations_of(plan) if plan is not None else ():
+            for jobid, said in self._told:
                 request = self.requests.get(jobid)
                 if request is not None and self.said.get(jobid) != said:
                     self.said[jobid] = said
@@ -261,11 +280,11 @@ class WattQueueScheduler(SafeScheduler):
         try:
             super().run()
         finally:
-            if self.controller is not None:
-                self.controller.telemetry.close()
-                self.controller.run_dir.away()
-                self.controller.run_dir.release()
-                self.controller.at_end()
+            self._thread.shutdown()
+            self.controller.telemetry.close()
+            self.controller.run_dir.away()
+            self.controller.run_dir.release()
+            self.controller.at_end()
 
 
 def _key(jobid: int, t_submit: float) -> JobKey:

@@ -13,6 +13,9 @@ from wattqueue.formats.checked_toml import Section
 from wattqueue.live.config import LiveConfig, SlurmSection, load_config
 from wattqueue.live.doctor import Check, Find, Run
 
+OWN, SITES = "flux-priority", "slurm-priority"
+"""EASY in the order of Flux's priorities, and the row that it names: the site's own priorities, of any driver."""
+
 
 class FluxSection(Section):
     """How a Flux instance maps to the machine file."""
@@ -59,4 +62,5 @@ def load_flux_config(path: Path) -> tuple[LiveConfig, FluxSection]:
         if refused:
             raise InputError(f"{key} is not carried out inside Flux", where=path, hint=hint)
     driver = SlurmSection(write_priority=False, place_nodes="always")
-    return config.model_copy(update={"slurm": driver}), config.flux
+    policy = SITES if config.policy == OWN else config.policy
+    return config.model_copy(update={"slurm": driver, "policy": policy}), config.flux

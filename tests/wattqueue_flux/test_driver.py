@@ -13,6 +13,7 @@ from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, ClusterError, Details, JobFields, JobKey, ReleaseJob, RequeueJob, SetPool
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
+from wattqueue.policy.policy import load_policy
 from wattqueue_flux.cluster import FluxCluster, Grant, StartsBeside
 from wattqueue_flux.examine import examine_flux
 from wattqueue_flux.jobspec import NodeNeed, details_of, need_of, stated_watts
@@ -307,6 +308,12 @@ def test_a_configuration_that_flux_cannot_carry_out_is_refused(tmp_path: Path, m
     (tmp_path / "live.toml").write_text(f'machine = "m.toml"\n{more}')
     with pytest.raises(InputError, match=text):
         load_flux_config(tmp_path / "live.toml")
+
+
+def test_the_order_of_fluxs_priorities_has_a_name_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "live.toml").write_text('machine = "m.toml"\npolicy = "flux-priority"\nmode = "control"\n[flux]\n')
+    config, _ = load_flux_config(tmp_path / "live.toml")
+    assert type(load_policy(config.policy).order) is type(load_policy("slurm-priority").order)
 
 
 ANSWERS = {

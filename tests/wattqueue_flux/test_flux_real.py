@@ -233,7 +233,7 @@ def test_a_job_without_a_limit_has_no_expiration_and_a_limit_can_be_updated(lab:
 
 @real_flux
 def test_urgency_orders_the_queue_and_held_jobs_wait(tmp_path: Path) -> None:
-    write_config(tmp_path, 2, cap_w=2 * 100 + NET_W, policy="slurm-priority")
+    write_config(tmp_path, 2, cap_w=2 * 100 + NET_W, policy="flux-priority")
     with instance(tmp_path, emulated=2) as lab:
         first = lab.submit(1, seconds=1.5)
         wait_for("a start", lambda: lab.states()["RUN"] == 1)
