@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,3 +108,12 @@ def test_a_section_that_cannot_be_used_is_named(tmp_path: Path, energy: str, say
     done = wattqueue("jobs", "--config", str(site(tmp_path, energy)))
     assert done.returncode == 2
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("module", ["wattqueue.live.config", "wattqueue.report.job_energy", "wattqueue.page.recorded"])
+def test_what_reads_files_alone_needs_no_database(module: str) -> None:
+    """A login node has no reason to install the extra ``live``."""
+    blocked = ("sqlalchemy", "alembic", "httpx", "prometheus_client", "psycopg", "pymysql")
+    code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import {module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from wattqueue.verbs import Printed
 
 WITHOUT_RESULT: dict[Words, str] = {
     ("live",): "a service: its log says what it does",
+    ("serve",): "a service: its page is the result",
     ("live", "serve"): "a service: its page is the result",
     ("live", "install"): "steps on this machine, each printed when it is done",
     ("live", "uninstall"): "steps on this machine, each printed when it is done",

@@ -13,21 +13,13 @@ from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.controller import Controller
-from wattqueue.live.planner import Rules
-from wattqueue.live.reports.page_file import (
-    COLUMNS,
-    EVENTS,
-    EVENTS_KEPT,
-    HISTORY,
-    MOST,
-    PAGE,
-    PageFile,
-    read_events,
-    read_history,
-)
-from wattqueue.live.reports.why import WHY, read_why
+from wattqueue.live.files.page_files import COLUMNS, EVENTS, HISTORY, MOST, PAGE, read_events, read_history
+from wattqueue.live.planner import Mode, Rules
+from wattqueue.live.reports.page_file import EVENTS_KEPT, PageFile
+from wattqueue.live.reports.why import WHY, read_mode, read_why
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.signals import Cap
+from wattqueue.page.live import LiveState
 
 
 def rounds(controller: Controller, slurm: FakeSlurm, count: int, step_s: float) -> None:
@@ -49,17 +41,34 @@ def page(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"turns": {}}', '{"turns": {"job": "AA"}, "time_s": 0, "free_w": 0}'])
 def test_explanations_that_cannot_be_read_do_not_end_a_round(tmp_path: Path, text: str) -> None:
-    """In advise mode the file of a controller before this one stays, of another version perhaps."""
+    """Something else may have damaged it, or a controller of another version wrote it last."""
     slurm = FakeSlurm({"p1": ["n1"], "p2": ["m1"]}, 400)
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0), rules=Rules(mode="advise")
     )
     (tmp_path / "run").mkdir(exist_ok=True)
-    (tmp_path / "run" / WHY).write_text(text)
-    rounds(controller, slurm, 3, 61.0)
+    for _ in range(3):
+        rounds(controller, slurm, 1, 61.0)
+        (tmp_path / "run" / WHY).write_text(text)
     rows = read_history(tmp_path / "run")
     assert len(rows) == 2
     assert [row[-2:] for row in rows] == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_without_control_the_queue_is_that_of_the_policy(tmp_path: Path, mode: Mode) -> None:
+    slurm = FakeSlurm({"p1": ["n1"], "p2": ["m1"]}, 400)
+    clock = lambda: slurm.now_s  # noqa: E731
+    controller = make_controller(slurm, tmp_path, clock, cap=Cap.constant(400.0), rules=Rules(mode=mode))
+    slurm.hold_new = False
+    jobs = [slurm.submit(1, 1e5, watts=0, limit_s=7200.0, partition="p1") for _ in range(3)]
+    controller.round()
+    state = LiveState(tmp_path / "run", tmp_path / "run", 60.0).sections(slurm.now_s)[0]
+    waiting = {row[0] for row in state["queue"]["rows"]}
+    assert waiting == {job.name for job in jobs if job.state == "PENDING"}
+    assert waiting
+    assert state["now"]["mode"] == mode
+    assert read_mode(tmp_path / "run") == mode
 
 
 def test_it_holds_what_the_cluster_shows(tmp_path: Path) -> None:

@@ -54,6 +54,20 @@ def test_units_are_written_with_the_program_and_the_account(place: Path) -> None
     assert "User=nobody" in text
 
 
+@pytest.mark.parametrize(("given", "group"), [({}, "nobody"), ({"guard": None}, "nobody"), ("guard", "bin")])
+def test_a_page_has_an_account_of_its_own(place: Path, given: dict[str, object] | str, group: str) -> None:
+    """It reads what the controller's group may read, and writes nothing."""
+    out = place / "system"
+    out.mkdir()
+    more = {"guard": {**GUARD["guard"], "planner": "bin"}} if isinstance(given, str) else given
+    write_units(out, config(page={"port": 8436}, **more), FILE)
+    text = (out / units.PAGE_UNIT).read_text()
+    assert f"ExecStart={place}/wattqueue live serve --config {FILE}" in text
+    assert "User=wattqueue-page\nGroup=wattqueue-page\n" in text
+    assert f"SupplementaryGroups={group}\n" in text
+    assert "ReadWritePaths" not in text
+
+
 GUARD = {"guard": {"socket": "/run/wq/socket", "run_dir": "/var/lib/wattqueue-guard/run", "planner": "nobody"}}
 ELSEWHERE = {
     "frequency_dir": "/shared/frequencies", "slurm": {"pool_file": "/etc/slurm/pool.conf"},
@@ -102,7 +116,7 @@ def test_systemd_reads_every_unit_and_finds_it_hardened(tmp_path: Path) -> None:
     """Each line is one that systemd knows; what is left open is what the services need (network, writing files)."""
     section = {**GUARD["guard"], "planner": "bin", "limits_socket": "/run/wl/socket", "limits_user": "games"}
     own = config(user="daemon", state="/var/lib/wattqueue/live.db", guard=section)
-    names = (*UNITS, units.GUARD_UNIT, units.LIMITS_UNIT)
+    names = (*UNITS, units.GUARD_UNIT, units.LIMITS_UNIT, units.PAGE_UNIT)
     for name in names:
         text = render(name, own, FILE, Path("/usr/bin/env"))
         # a program that is there, under whatever name this installation has it
@@ -171,7 +185,7 @@ def test_a_path_that_the_unit_does_not_see_is_refused(
 
 def test_what_an_uninstallation_removes_has_the_guards_unit(tmp_path: Path) -> None:
     """A guard that is left would be started again, with a configuration whose controller is gone."""
-    with_rights = (units.GUARD_UNIT, units.LIMITS_UNIT)
+    with_rights = (units.GUARD_UNIT, units.LIMITS_UNIT, units.PAGE_UNIT)
     for name in (*UNITS, *with_rights, "other.service"):
         (tmp_path / name).touch()
     assert {path.name for path in units.units_in(tmp_path)} == {*UNITS, *with_rights}

@@ -116,11 +116,19 @@ class Served:
 @contextlib.contextmanager
 def served(config: Path, *prefix: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
     """``prefix``: a command line that stands in for this interpreter's ``wattqueue``."""
-    argv = [*(prefix or (sys.executable, "-c", "from wattqueue.cli import main; main()")), "live", "serve"]
-    log = config.with_name("serve.log")
+    with serving(config.with_name("serve.log"), "live", "serve", "--config", str(config), prefix=prefix, env=env) as it:
+        yield it
+
+
+@contextlib.contextmanager
+def serving(
+    log: Path, *words: str, prefix: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Iterator[Served]:
+    """A page that ``wattqueue`` serves with these words."""
+    argv = [*(prefix or (sys.executable, "-c", "from wattqueue.cli import main; main()")), *words]
     with log.open("w") as out:
         process = subprocess.Popen(
-            [*argv, "--config", str(config), "--port", "0"], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+            [*argv, "--port", "0"], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
             text=True, env=env or {**os.environ, "PYTHONPATH": str(IMPORTED_FROM)},
         )  # fmt: skip
     found: list[re.Match[str]] = []

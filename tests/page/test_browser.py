@@ -17,7 +17,7 @@ from tests.page.served import Served, configure, look, served
 from tests.page.test_server import NAME, USER, fill
 from tests.report.chromium import Browser
 from wattqueue.live.files.liveness import ProcessId
-from wattqueue.live.reports.page_file import HISTORY, PAGE
+from wattqueue.live.files.page_files import HISTORY, PAGE
 
 pytestmark = pytest.mark.browser
 

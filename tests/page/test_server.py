@@ -22,7 +22,7 @@ from tests.live.slurmlab import wait_for
 from tests.page.served import TOKEN, Served, configure, controller_of, served
 from wattqueue.errors import InputError
 from wattqueue.live.config import load_config
-from wattqueue.live.reports.page_file import PAGE
+from wattqueue.live.files.page_files import PAGE
 from wattqueue.page.feed import Feed, Stream
 from wattqueue.page.live import LiveState
 

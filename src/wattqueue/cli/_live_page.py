@@ -28,5 +28,6 @@ def serve(
     token = "" if page.token_file is None else read_secret(page.token_file)
     state = LiveState(settings.run_dir, settings.beat_dir, settings.away_s)
     hosts = (*local_names(page.address), *page.hosts)
-    shown = Page(Feed(state.sections), token, hosts)
+    feed = Feed(state.sections)
+    shown = Page(lambda _: feed, token, hosts)
     serve(shown, page.address, page.port if port is None else port, page.connections, say)

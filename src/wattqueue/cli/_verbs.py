@@ -103,6 +103,10 @@ VERBS = {
         "wattqueue.cli.rerun",
         "Repeat a recorded run, and compare its files byte by byte.",
     ),
+    "serve": (
+        "wattqueue.cli.serve",
+        "Show a simulated run on the operator page, at any instant: a time slider takes the place of the clock.",
+    ),
     "settle": (
         "wattqueue_grid.cli.settle",
         "Settle demand-response events: baseline, delivered power, payment and penalty by interval.",

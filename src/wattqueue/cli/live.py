@@ -361,17 +361,18 @@ def why(
     Exit status 1: the controller has no waiting job of this name.
     """
     from wattqueue.live.config import load_config
-    from wattqueue.live.reports.why import consent_sentence, read_consent, read_why, sentence, written
+    from wattqueue.live.reports import why as reasons
 
     folder = load_config(config).run_dir
-    found = read_why(folder, job)
-    with written(folder):
-        consent = read_consent(folder, job)
-        lines = [consent_sentence(name, record) for name, record in consent]
-        lines += [sentence(name, record) for name, record in found]
+    found, mode = reasons.read_why(folder, job), reasons.read_mode(folder)
+    with reasons.written(folder):
+        consent = reasons.read_consent(folder, job)
+        lines = [] if mode == "control" or not found else [reasons.NO_CONTROL.format(mode=mode)]
+        lines += [reasons.consent_sentence(name, record) for name, record in consent]
+        lines += [reasons.sentence(name, record) for name, record in found]
     if not found:
         lines.append(f"job {job} does not wait (it runs, has ended, or was submitted in the last seconds)")
-    printed.show(lambda: {"jobs": dict(found), "consent": dict(consent)}, lambda: lines)
+    printed.show(lambda: {"jobs": dict(found), "consent": dict(consent), "mode": mode}, lambda: lines)
     if not found:
         raise typer.Exit(1)
 

@@ -110,3 +110,8 @@ def refuse_below_idle(cap: Cap, machine: Machine, where: str, name: str) -> None
             where=where,
             hint="raise the cap, or set cap_scope to dynamic (watts above idle) or jobs",
         )
+
+
+def names_file(text: str) -> bool:
+    """Whether the text of a cap can only be meant as a file: it has a folder, or the ending of a series."""
+    return "/" in text or Path(text).suffix.lower() in {".csv", ".gz"}

@@ -370,8 +370,7 @@ def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> lis
             most_bytes=given.record_bytes,
         )  # fmt: skip
         found.append(recorder_extension(row))
-    if given.rules.mode == "control":
-        found.append(why_extension(WhyFile(given.run_dir.folder)))
+    found.append(why_extension(WhyFile(given.run_dir.folder)))
     if given.energies is not None:
         found.append(energy_extension(given.energies))
     found.append(page_extension(PageFile(given.run_dir.folder, [one.name for one in given.sources])))

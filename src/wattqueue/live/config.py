@@ -21,13 +21,13 @@ from pydantic import BaseModel, Field, create_model, field_validator, model_vali
 
 from wattqueue.errors import InputError
 from wattqueue.formats.bounded import CountOrNone, Seconds, Share, Watts
+from wattqueue.formats.cap import names_file
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import in_folder
 from wattqueue.formats.toml import read_toml
 from wattqueue.live.agents import BrokerSection
 from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.entry_points import live_extension
-from wattqueue.live.features.capfile import names_file
 from wattqueue.live.files.energy_records import ENERGY
 from wattqueue.live.files.reading import HINT, home_of, is_loopback
 from wattqueue.live.watts.lowering import parse_overshoot

@@ -6,15 +6,15 @@ without the feature has no such stage, so nobody asks whether it is there.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-from sqlalchemy.exc import SQLAlchemyError
+from typing import TYPE_CHECKING, Literal
 
 from wattqueue.errors import InputError, OutputError
-from wattqueue.live.planner import RoundState, StageFunction
-from wattqueue.store.failures import cause
+
+if TYPE_CHECKING:
+    from wattqueue.live.planner import RoundState, StageFunction
 
 Place = Literal["observed", "classified", "learned", "decide", "decided", "planned", "writes", "written", "report"]
 """Where stages are inserted: when the snapshot is there, jobs have their stages, ended jobs were learned from; before
@@ -45,8 +45,20 @@ def beside(what: str, work: Callable[[RoundState], object]) -> StageFunction:
     def guarded(now: RoundState) -> None:
         try:
             work(now)
-        except (OSError, SQLAlchemyError, OutputError, InputError) as error:
-            text = cause(error) if isinstance(error, SQLAlchemyError) else str(error)
+        except Exception as error:
+            text = str(error) if isinstance(error, OSError | OutputError | InputError) else _of_database(error)
+            if text is None:
+                raise
             now.troubles.append(f"{what}: {text}")
 
     return guarded
+
+
+def _of_database(error: Exception) -> str | None:
+    """Return what a database reported; None for another error. Where nothing uses one, SQLAlchemy is not imported."""
+    errors = sys.modules.get("sqlalchemy.exc")
+    if errors is None or not isinstance(error, errors.SQLAlchemyError):
+        return None
+    from wattqueue.store.failures import cause
+
+    return cause(error)

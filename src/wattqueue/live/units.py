@@ -33,6 +33,8 @@ GUARD_UNIT, GUARD_FILE = "wattqueue-guard.service", "guard.toml"
 """The unit of a guard, and its configuration, which stands beside that of the controller."""
 LIMITS_UNIT, LIMITS_FILE = "wattqueue-limits.service", "limits.toml"
 """The same of what publishes limits of nodes."""
+PAGE_UNIT = "wattqueue-page.service"
+"""The unit of the operator page, where ``[page]`` is stated: an account of its own, in the controller's group."""
 _PLAIN = re.compile(r"[\w./\-+]+")
 """Paths that need no quoting in a unit file."""
 _HIDDEN = {
@@ -136,8 +138,11 @@ def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
         text = text.replace(own[0], own[0] + "".join(more))
     account = config.user
     if config.guard is not None:
-        account = {UNITS[0]: config.guard.planner, LIMITS_UNIT: config.guard.limits_user}.get(name, account)
-    if account:
+        planner = config.guard.planner
+        account = {UNITS[0]: planner, LIMITS_UNIT: config.guard.limits_user, PAGE_UNIT: planner}.get(name, account)
+    if account and name == PAGE_UNIT:
+        text = re.sub(r"^SupplementaryGroups=.*$", f"SupplementaryGroups={account}", text, flags=re.MULTILINE)
+    elif account:
         text = re.sub(r"^(User|Group)=.*$", rf"\1={account}", text, flags=re.MULTILINE)
     return text
 
@@ -243,6 +248,7 @@ def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
     program, done = executable(), []
     own = [] if config.guard is None else [GUARD_UNIT]
     own += [LIMITS_UNIT] if config.guard is not None and config.guard.limits_socket is not None else []
+    own += [PAGE_UNIT] if "page" in config.model_fields_set else []
     for name in (*UNITS, *own):
         atomic_text(folder / name, render(name, config, file.resolve(), program), mode=0o644)
         done.append(f"wrote {folder / name}")
@@ -250,5 +256,5 @@ def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
 
 
 def units_in(folder: Path) -> list[Path]:
-    """Return the units of this package in a folder, with those of a guard."""
-    return [path for name in (*UNITS, GUARD_UNIT, LIMITS_UNIT) if (path := folder / name).exists()]
+    """Return the units of this package in a folder, with those of a guard and a page."""
+    return [path for name in (*UNITS, GUARD_UNIT, LIMITS_UNIT, PAGE_UNIT) if (path := folder / name).exists()]

@@ -80,15 +80,17 @@ def _asset(name: str, text: str) -> Asset:
 
 @dataclass
 class Page:
-    """The application of one feed. Without a token nobody sees names."""
+    """The application of a page. Without a token nobody sees names."""
 
-    feed: Feed
+    feed_of: Callable[[str | None], Feed]
+    """The feed of an instant that a reader asks for (``events?at=``); a controller has one for all."""
     token: str = ""
     hosts: tuple[str, ...] = ()
     """Names under which the page may be asked for; empty: any."""
+    open_names: bool = False
+    """Whether everybody sees names."""
     ending: Callable[[], bool] = lambda: False
     """Whether the server ends, and streams with it."""
-    _looked_s: float = -1.0
     _one: asyncio.Lock | None = None
 
     def __post_init__(self) -> None:
@@ -122,7 +124,7 @@ class Page:
         """Return what a request may see, by its token. The token is compared in constant time."""
         given = headers.get("authorization")
         if given is None:
-            return "plain"
+            return "names" if self.open_names else "plain"
         scheme, _, value = given.partition(" ")
         if scheme.lower() == "basic":
             try:
@@ -163,24 +165,24 @@ class Page:
             headers["Content-Encoding"] = "gzip"
         if request.method == "HEAD":
             return Response(media_type="text/event-stream", headers=headers)
-        stream = self._stream(Stream(self.feed, names, packed))
+        feed = await asyncio.to_thread(self.feed_of, request.query_params.get("at"))
+        stream = self._stream(Stream(feed, names, packed))
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def _stream(self, stream: Stream) -> AsyncIterator[bytes]:
         """Yield what is new, about once a second, until the reader goes or the server ends."""
         while not self.ending():
-            await self._look()
+            await self._look(stream.feed)
             data = stream.news(time.time())
             if data:
                 yield data
             await asyncio.sleep(LOOK_S)
 
-    async def _look(self) -> None:
+    async def _look(self, feed: Feed) -> None:
         """Look at the files, at most once a second for all readers."""
         if self._one is None:
             self._one = asyncio.Lock()
         async with self._one:
             now_s = time.time()
-            if not 0.0 <= now_s - self._looked_s < 0.9 * LOOK_S:
-                await asyncio.to_thread(self.feed.look, now_s)
-                self._looked_s = now_s
+            if not 0.0 <= now_s - feed.looked_s < 0.9 * LOOK_S:
+                await asyncio.to_thread(feed.look, now_s)

@@ -20,7 +20,7 @@ BUDGET_BYTES, BURST_BYTES = 24_000, 6_000
 """What a stream may send in a minute, and at once, after its first sections: together the 30 kB of the page."""
 QUIET_S = 15.0
 """After so long without anything new a stream sends the time: who reads knows that it is there."""
-FIRST = ("now", "health")
+FIRST = ("run", "now", "health")
 """Sections that are sent whatever the budget says."""
 
 
@@ -29,13 +29,17 @@ class Feed:
     """The last sections of a source, as texts."""
 
     source: Source
+    at_s: float | None = None
+    """The instant that is shown; None: now."""
     texts: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
     rows: list[list[Any]] = field(default_factory=list)
     """The history, which is sent row by row."""
+    looked_s: float = -1.0
     _values: tuple[dict[str, Any], dict[str, Any]] = field(default_factory=lambda: ({}, {}))
 
     def look(self, now_s: float) -> None:
         """Take the sections of now."""
+        self.looked_s = now_s
         values = self.source(now_s)
         if values[0] is self._values[0]:
             return
@@ -78,7 +82,7 @@ class Stream:
         self._at_s = now_s
         data = b"".join(self._pack(event, free=begins) for event in self._events(now_s, begins=begins))
         if not data and now_s - self._said_s >= QUIET_S:
-            data = self._pack(f"event: time\ndata: {now_s:.0f}\n\n", free=True)
+            data = self._pack(self._time(now_s), free=True)
         self._said_s = now_s if data else self._said_s
         return data
 
@@ -91,12 +95,16 @@ class Stream:
                 continue
             self._sent[name] = text
             if name == "now":
-                yield f"event: time\ndata: {now_s:.0f}\n\n"
+                yield self._time(now_s)
             yield f"event: {name}\ndata: {text}\n\n"
         rows = [row for row in self.feed.rows if row[0] > self._row_s]
         if rows and (begins or self._left > 0.0):
             self._row_s = rows[-1][0]
             yield f"event: rows\ndata: {json.dumps(rows, separators=(',', ':'))}\n\n"
+
+    def _time(self, now_s: float) -> str:
+        shown_s = now_s if self.feed.at_s is None else self.feed.at_s
+        return f"event: time\ndata: {shown_s:.0f}\n\n"
 
     def _pack(self, event: str, *, free: bool) -> bytes:
         data = event.encode()

@@ -11,16 +11,15 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.files.liveness import BLIND, Liveness, ProcessId, liveness_of
-from wattqueue.live.files.stamp import Stamp, stamp_of
-from wattqueue.live.files.status import COMPILING, STATUS
-from wattqueue.live.reports.page_file import (
+from wattqueue.live.files.page_files import (
     EVENTS,
     HISTORY,
     MOST,
@@ -29,6 +28,8 @@ from wattqueue.live.reports.page_file import (
     read_events,
     read_history,
 )
+from wattqueue.live.files.stamp import Stamp, stamp_of
+from wattqueue.live.files.status import COMPILING, STATUS
 from wattqueue.live.reports.waits import Waits, waits_of
 from wattqueue.live.reports.why import WHY, sentence
 
@@ -41,7 +42,7 @@ KINDS = {
     "user": "held by the user", "depends": "depends on another job", "refused": "start failed, tried again",
     "impossible": "start failed, tried again", "later": "start asked for later", "elsewhere": "another partition",
     "shared": "another partition", "parked": "parked with consent", "starting": "about to start",
-    "slurm": "scheduled by Slurm", "new": "new",
+    "slurm": "scheduled by Slurm", "new": "new", "would": "the policy would start it",
 }  # fmt: skip
 """Reasons in a few words, by the code of a record."""
 
@@ -74,7 +75,7 @@ class LiveState:
         events, history = read_events(self.folder)[:SHOWN_EVENTS], read_history(self.folder)
         made = []
         for names in (False, True):
-            state = _Made(_usable(status) or {}, page, waits, records, history, now_s, names)
+            state = Shown(_usable(status) or {}, page, waits, history, now_s, names, records)
             troubles = broken if names else []
             made.append({
                 "now": state.now(found), "queue": state.queue(), "nodes": page.get("nodes", {}),
@@ -86,16 +87,19 @@ class LiveState:
 
 
 @dataclass
-class _Made:
-    """Makes the sections of one version."""
+class Shown:
+    """Makes the sections of one version, with names or without."""
 
     status: Mapping[str, Any]
     page: Mapping[str, Any]
     waits: Waits | None
-    records: Mapping[str, list[Any]]
     rows: list[list[int | None]]
     now_s: float
     names: bool
+    records: Mapping[str, list[Any]] = field(default_factory=dict)
+    """Reasons of waiting jobs that are not in ``waits``."""
+    place: Callable[[float], time.struct_time] = time.localtime
+    """The clock of the cluster."""
 
     @property
     def history(self) -> list[list[int | None]]:
@@ -108,7 +112,7 @@ class _Made:
         held, kept = (0, 0) if self.waits is None else self.waits.held_by_watts()
         for_watts = [] if self.waits is None else self.waits.at_s[self.waits.for_watts].tolist()
         problems = [*s.get("problems", ()), *s.get("errors", ())]
-        hours = sum((row[6] or 0) * ROW_S / 3600.0 for row in self.history)
+        idle = [row[6] for row in self.history if row[6] is not None]
         figures = ("mode", "cap_w", "limit_w", "counted_w", "measured_w", "pool_w", "jobs", "telemetry", "time_s")
         return {
             **{name: s.get(name) for name in figures},
@@ -117,12 +121,12 @@ class _Made:
             "state": found.state,
             "text": f"{found.text} ({found.detail})" if self.names and found.detail else found.text,
             "names": self.names,
-            "zone_s": time.localtime(self.now_s).tm_gmtoff,
-            "summary": summary(s, for_watts),
+            "zone_s": self.place(self.now_s).tm_gmtoff,
+            "summary": summary(s, for_watts, self.place),
             "for_watts": len(for_watts),
             "held": held,
             "kept_nodes": kept,
-            "kept_hours": round(hours, 1),
+            "kept_hours": round(sum(idle) * ROW_S / 3600.0, 1) if idle or not self.rows else None,
             "problems": problems if self.names else [],
             "problem_count": len(problems),
         }
@@ -139,12 +143,17 @@ class _Made:
                 start = round(at_s / 60.0) * 60 if math.isfinite(at_s) else None
                 kind = "watts" if self.waits.for_watts[k] else self._turn(k)
                 rows.append(self._row(name, known.get(name), int(self.waits.watts[k]), start, kind, ""))
-        for name, record in self.records.items():
-            kind = KINDS.get(str(record[0]), "new")
+        for name, kind, text in self.others():
             kinds[kind] += 1
             if len(rows) < 2 * MOST:
-                rows.append(self._row(name, known.get(name), None, None, kind, self._text(name, record, kind)))
+                rows.append(self._row(name, known.get(name), None, None, kind, text()))
         return {"rows": rows, "total": sum(kinds.values()), "kinds": [pair for pair in kinds.most_common() if pair[1]]}
+
+    def others(self) -> Iterator[tuple[str, str, Callable[[], str]]]:
+        """Yield (job, reason in a few words, in full) of waiting jobs that are not in ``waits``."""
+        for name, record in self.records.items():
+            kind = KINDS.get(str(record[0]), "new")
+            yield name, kind, partial(self._text, name, record, kind)
 
     def _turn(self, k: int) -> str:
         waits = self.waits
@@ -192,7 +201,7 @@ class _Made:
         if not s:
             return rows
         seen = found.state not in ("blind", "dead", "hung", "stopped", "stale")
-        rows.append(["Slurm", "ok" if seen else "bad", f"read at {_clock(s['time_s'])}"])
+        rows.append(["Slurm", "ok" if seen else "bad", f"read at {_clock(s['time_s'], self.place)}"])
         count = s.get("telemetry", {})
         total = sum(count.values())
         for name, (nodes, oldest_s) in sorted(page.get("sources", {}).items()):
@@ -214,7 +223,9 @@ class _Made:
         return rows + [["state files", "bad", text] for text in troubles]
 
 
-def summary(status: Mapping[str, Any], for_watts: list[float]) -> str:
+def summary(
+    status: Mapping[str, Any], for_watts: list[float], place: Callable[[float], time.struct_time] = time.localtime
+) -> str:
     """Return the page's first line: power of the limit, and who waits for watts until when."""
     if not status:
         return "Nothing is known yet"
@@ -223,7 +234,7 @@ def summary(status: Mapping[str, Any], for_watts: list[float]) -> str:
     if not for_watts:
         return f"{text}; no job waits for watts"
     first_s = min(for_watts)
-    until = f", the first until about {_clock(first_s)[:5]}" if math.isfinite(first_s) else ""
+    until = f", the first until about {_clock(first_s, place)[:5]}" if math.isfinite(first_s) else ""
     jobs = "1 job waits" if len(for_watts) == 1 else f"{len(for_watts):,} jobs wait"
     return f"{text}; {jobs} for watts{until}"
 
@@ -233,8 +244,8 @@ def _kw(watts: float | None) -> str:
     return f"{kw:,.{0 if kw >= 1000 else 1 if kw >= 10 else 2}f}"
 
 
-def _clock(time_s: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(time_s))
+def _clock(time_s: float, place: Callable[[float], time.struct_time]) -> str:
+    return time.strftime("%H:%M:%S", place(time_s))
 
 
 def _event(one: Mapping[str, Any], names: bool) -> list[Any]:

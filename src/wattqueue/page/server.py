@@ -22,6 +22,8 @@ HEAD_S = 10.0
 """A request must be there after so long, also the next one on a connection."""
 STALLED_S = 15.0
 """A reader must take what was sent within this time."""
+BACKLOG = 2048
+"""Connections that wait to be taken."""
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 10\r\n\r\n"
 
 
@@ -99,6 +101,7 @@ def serve(page: Page, address: str, port: int, most: int, say: Callable[[str], N
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address, port))
+        listener.listen(BACKLOG)  # from here on nobody is refused: who starts this process waits for the line below
     except OSError as error:
         listener.close()
         hint = "is another page served there, or the port in use?"
@@ -107,6 +110,7 @@ def serve(page: Page, address: str, port: int, most: int, say: Callable[[str], N
     config = uvicorn.Config(
         page.app(), http=bounded, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
         timeout_graceful_shutdown=5, loop="asyncio",
+        backlog=BACKLOG,
     )  # fmt: skip
     host = f"[{address}]" if ":" in address else address
     say(f"the page is at http://{host}:{listener.getsockname()[1]}/")

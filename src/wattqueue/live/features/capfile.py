@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wattqueue.errors import WattQueueError
-from wattqueue.formats.cap import parse_cap
+from wattqueue.formats.cap import names_file, parse_cap
 from wattqueue.live.extension import Extension
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import RoundState
@@ -83,8 +83,3 @@ def cap_extension(
         now.cap_problem, now.cap_unknown = caps.problem, caps.closed
 
     return Extension({"observed": take})
-
-
-def names_file(text: str) -> bool:
-    """Whether the text of a cap can only be meant as a file: it has a folder, or the ending of a series."""
-    return "/" in text or Path(text).suffix.lower() in {".csv", ".gz"}

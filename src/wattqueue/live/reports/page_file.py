@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,23 +26,17 @@ import numpy as np
 from wattqueue.live.cluster import Job, Snapshot
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.files.liveness import ProcessId
+from wattqueue.live.files.page_files import COLUMNS, EVENTS, HISTORY, MOST, PAGE, ROW_S, ROWS
 from wattqueue.live.files.status import put
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.why import waits_in
 from wattqueue.live.reports.why_file import queue_rows
 
-PAGE, HISTORY, EVENTS = "page.json", "history.csv", "events.jsonl"
-MOST = 100
-"""Jobs that wait, and jobs that run, of which user and name are written."""
 ANNOUNCED_S = 86_400.0
 """How far the announced cap is written."""
-ROWS, ROW_S = 1440, 60.0
-"""Rows of the history that are kept at least, and the time that each stands for."""
 EVENTS_KEPT = 200
 AGAIN_S = 300.0
 """An event that repeats is written again after so long."""
-COLUMNS = ("time_s", "cap_w", "limit_w", "counted_w", "measured_w", "held_jobs", "kept_nodes")
-"""Columns of the history. The last two: jobs that free nodes would serve if there were watts, and these nodes."""
 
 
 @dataclass
@@ -222,38 +216,6 @@ def _watts(value: float | None) -> str:
 def _figure(value: float) -> str:
     """Return a figure of the history: whole, and nothing for one that is not there."""
     return str(round(value)) if math.isfinite(value) else ""
-
-
-def read_history(folder: Path) -> list[list[int | None]]:
-    """Return the rows of the history, one that was cut off left out; None for a figure that is not there."""
-    return [row for line in _lines(folder / HISTORY) if (row := _row(line)) is not None]
-
-
-def _row(line: str) -> list[int | None] | None:
-    try:
-        row = [int(cell) if cell else None for cell in line.split(",")]
-    except ValueError:
-        return None
-    return row if len(row) == len(COLUMNS) and row[0] is not None else None
-
-
-def read_events(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the last events, the newest first; a line that was cut off is left out."""
-    found: list[Mapping[str, Any]] = []
-    for line in reversed(_lines(folder / EVENTS)):
-        try:
-            one = json.loads(line)
-            found.append({key: one[key] for key in ("time_s", "kind", "text", "detail")})
-        except (ValueError, LookupError, TypeError):
-            continue
-    return found
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(errors="replace").splitlines()
-    except OSError:
-        return []
 
 
 def page_extension(file: PageFile) -> Extension:

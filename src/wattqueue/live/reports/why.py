@@ -41,6 +41,11 @@ def read_why(folder: Path, job: str) -> list[tuple[str, Record]]:
         return list((turns | _of_job(values.get("jobs", {}), job)).items())
 
 
+def read_mode(folder: Path) -> str:
+    """Return the mode of the controller that wrote the records. Raises: InputError as ``read_why``."""
+    return str(_values(folder).get("mode", "control"))
+
+
 def waits_in(folder: Path) -> Waits | None:
     """Return the jobs that wait for their turn; None where the file is missing or damaged, or of another version."""
     try:
@@ -159,8 +164,11 @@ PLAIN = {
     "failed": "its launch failed on a node, and an administrator has to release it",
     "user": "its user holds it: scontrol release lets it take its turn",
     "depends": "it depends on another job",
+    "would": "the policy would start it now",
 }
 """Sentences without figures, some with a reason."""
+NO_CONTROL = "in {mode} mode Slurm alone starts jobs; this is what the policy would do"
+"""Said before the sentences where nothing is held."""
 
 
 def impossible_text(times: int, reason: str) -> str:

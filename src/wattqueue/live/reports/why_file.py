@@ -61,7 +61,8 @@ class WhyFile:
         self._at_s, layout = plan.now_s, plan.planner.layout
         free, free_w = _free(plan, layout)
         body = (
-            f'"free":{_text(free)},"free_w":{_text(free_w)},"ends":{self._ends_of(plan, layout)},'
+            f'"mode":"{plan.planner.rules.mode}","free":{_text(free)},"free_w":{_text(free_w)},'
+            f'"ends":{self._ends_of(plan, layout)},'
             f'"turns":{self._turns_of(plan, layout)},"jobs":{_text(_records(plan))}'
         )
         body += "".join(f',"{kind}":{_text(records())}' for kind, records in plan.explained.items())
@@ -182,8 +183,9 @@ def _records(plan: RoundState) -> dict[str, Record]:
     for row in plan.rows_at(Stage.PARKED):
         if (parked := memory.parked.get(row.key)) is not None:  # none that was continued in this round
             out[row.key.name] = ["parked", round(parked.since_s), parked.watts, parked.why]
-    if plan.starts:
-        out |= {str(plan.view.jobs.job_id[int(row)]): ["new"] for row in plan.decision.rows}
+    kind = "new" if plan.planner.rules.mode == "control" else "would"
+    if plan.starts or kind == "would":
+        out |= {str(plan.view.jobs.job_id[int(row)]): [kind] for row in plan.decision.rows}
     return out
 
 

@@ -33,10 +33,9 @@ from pathlib import Path
 
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.formats.cap import parse_cap
+from wattqueue.formats.cap import names_file, parse_cap
 from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
 from wattqueue.live.config import GuardSection, LiveConfig
-from wattqueue.live.features.capfile import names_file
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.goal import JobGoal, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes

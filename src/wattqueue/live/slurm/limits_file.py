@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wattqueue.errors import InputError
-from wattqueue.formats.cap import parse_cap
+from wattqueue.formats.cap import names_file, parse_cap
 from wattqueue.formats.slurm.hostlist import compress
 from wattqueue.live.agents import BrokerSection
 from wattqueue.live.config import GuardSection, LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
 from wattqueue.live.features.agent_controls import load_live_policy
-from wattqueue.live.features.capfile import names_file
 from wattqueue.live.guard.client import GuardConnection
 from wattqueue.live.guard.wire import Packet
 from wattqueue.live.limits_guard.client import ASK_S, UNIT

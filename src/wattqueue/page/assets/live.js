@@ -1,7 +1,7 @@
 "use strict";
 // The operator page: events of the server become text and one chart. Text is set as text, never as HTML.
 const byId = (id) => document.getElementById(id), DAY = 86400;
-const live = (state.live = { rows: [], now: {}, ahead: { limits: [], jobs: [] }, heard: 0, serverTime: 0, lost: 0, events: 0 });
+const live = (state.live = { rows: [], now: {}, run: null, ahead: { limits: [], jobs: [] }, heard: 0, serverTime: 0, lost: 0, events: 0 });
 
 function make(tag, about = {}, ...children) {
   const element = Object.assign(document.createElement(tag), about);
@@ -34,15 +34,16 @@ function showNow(now) {
   byId("signin").hidden = now.names;
   document.body.dataset.names = now.names ? "yes" : "no";
   const over = limit != null && now.counted_w > limit + 1, measuredOver = now.cap_w != null && now.measured_w > now.cap_w + 1;
-  const { measured = 0, stale = 0, missing = 0 } = now.telemetry || {};
+  const { measured = 0, stale = 0, missing = 0 } = now.telemetry || {}, run = live.run;
+  byId("health").querySelector("h2").textContent = run ? "About this run" : "Health of every source";
   fill("tiles", !now.time_s ? [] : [
     tile("Counted power", watts(now.counted_w), used, { bad: over }),
-    tile("Measured power", now.measured_w == null ? "–" : watts(now.measured_w), measured ? `${count(measured)} of ${plural(measured + stale + missing, "node")} measured` : "no node is measured", { bad: measuredOver }),
-    tile("Licences in use", pool ? `${count(pool.used)} W` : "–", pool ? `of ${count(pool.open)} W open to jobs` : "there is no pool"),
+    tile("Measured power", now.measured_w == null ? "–" : watts(now.measured_w), run ? "true watts of the simulation" : measured ? `${count(measured)} of ${plural(measured + stale + missing, "node")} measured` : "no node is measured", { bad: measuredOver }),
+    run ? null : tile("Licences in use", pool ? `${count(pool.used)} W` : "–", pool ? `of ${count(pool.open)} W open to jobs` : "there is no pool"),
     tile("Wait for watts", count(now.for_watts), `of ${plural(jobs.waiting ?? 0, "waiting job")}; ${count(jobs.running ?? 0)} running`),
     tile("Held by the cap now", plural(now.held, "job"), now.kept_nodes ? `${plural(now.kept_nodes, "node")} idle for want of watts` : "no node idles for want of watts"),
-    tile("What that cost", `${count(now.kept_hours)} node-h`, "in the last 24 h: nodes that watts kept idle"),
-  ]);
+    now.kept_hours == null ? null : tile("What that cost", `${count(now.kept_hours)} node-h`, "in the last 24 h: nodes that watts kept idle"),
+  ].filter(Boolean));
   const hidden = now.problem_count && !now.names ? [make("li", { textContent: `${plural(now.problem_count, "problem")}: “Show names” or wattqueue live status has the text` })] : [];
   fill("problems", [...now.problems.map((text) => make("li", { textContent: text })), ...hidden]);
   byId("problems").hidden = !now.problem_count;
@@ -66,7 +67,7 @@ function showState() {
   box.dataset.state = lostFor > 4 ? "lost" : live.now.state || "";
   document.body.classList.toggle("stale", Boolean(text) && live.now.state !== undefined);
   const age = live.now.time_s ? Math.max(0, Math.round(live.serverTime + (performance.now() - live.heard) / 1000 - live.now.time_s)) : null;
-  byId("age").textContent = age == null ? "" : `as of ${at(Math.floor(live.now.time_s))}, ${span(age)} ago`;
+  byId("age").textContent = live.run ? "simulated" : age == null ? "" : `as of ${at(Math.floor(live.now.time_s))}, ${span(age)} ago`;
   byId("age").classList.toggle("old", Boolean(text));
 }
 setInterval(showState, 1000);
@@ -89,17 +90,17 @@ const REASONS = { watts: "watts", nodes: "nodes", "jobs before it": "turn" };
 function showQueue({ rows, total, kinds }) {
   fill("kinds", kinds.map(([kind, n]) => make("li", {}, make("b", { textContent: count(n) }), ` ${kind}`)));
   const names = rows.some((row) => row.length > 8);
-  const heads = [["Job"], ...whoHeads(names), ["Nodes", "n"], ["Needs", "n"], ["Waits for"], ["Starts at the earliest", "n"], ["Waits since", "n"]];
+  const heads = [["Job"], ...whoHeads(names), ["Nodes", "n"], ["Needs", "n"], ["Waits for"], [live.run ? "Started" : "Starts at the earliest", "n"], ["Waits since", "n"]];
   table("queue-list", heads, rows.map(([job, nodes, partition, since, needs, start, kind, text, user, app]) => [
     cell(job), ...who(names, user, app), cell(nodes == null ? "" : count(nodes), { kind: "n", label: "nodes" }), cell(needs == null ? "" : watts(needs), { kind: "n", label: "needs" }),
     cell(make("span", { className: `for ${REASONS[kind] || "other"}` }, make("span", {}, kind, text && text !== kind ? make("small", { textContent: text }) : null)), { kind: "why" }),
     cell(start == null ? "" : start <= live.serverTime + 60 ? "now" : dated(start), { kind: "n when", label: "from" }), cell(since == null ? "" : dated(since), { kind: "n", label: "since" }),
-  ]), "No job waits.", total > rows.length ? `The first ${count(rows.length)} of ${plural(total, "waiting job")}; wattqueue live why JOB answers for each.` : "");
+  ]), "No job waits.", `${/observe|advise/.test(live.now.mode) ? `In ${live.now.mode} mode Slurm alone starts jobs: the order and the reasons are what the policy would do. ` : ""}` + (total > rows.length ? `The first ${count(rows.length)} of ${plural(total, "waiting job")}${live.run ? "." : "; wattqueue live why JOB answers for each."}` : ""));
   byId("queue-list").dataset.total = total;
 }
 function showRunning(rows) {
   const names = rows.some((row) => row.length > 6), all = (live.now.jobs || {}).running ?? rows.length;
-  const heads = [["Job"], ...whoHeads(names), ["Nodes", "n"], ["Counts", "n"], ["Partition"], ["Since", "n"], ["Ends at the latest", "n"]];
+  const heads = [["Job"], ...whoHeads(names), ["Nodes", "n"], ["Counts", "n"], ["Partition"], ["Since", "n"], [live.run ? "Ended" : "Ends at the latest", "n"]];
   table("running-list", heads, rows.map(([job, nodes, partition, licence, start, end, user, app]) => [
     cell(job), ...who(names, user, app), cell(count(nodes), { kind: "n", label: "nodes" }), cell(licence < 0 ? "no watts" : watts(licence), { kind: "n", label: "counts" }),
     cell(partition, { kind: "part-of", label: "in" }), cell(start == null ? "" : dated(start), { kind: "n", label: "since" }), cell(end == null ? "no limit" : dated(end), { kind: "n when", label: "to" }),
@@ -173,23 +174,58 @@ function draw() {
   const has = (series) => series.some(([, w]) => w != null), mark = (colour, kind) => { const i = make("i", { className: kind }); i.style.borderColor = colour; return i; };
   const square = make("i"); square.style.background = fade(colours.blue, .35);
   fill("power-key", [has(caps) && make("span", {}, mark(colours.red, "dash"), "cap"), has(targets) && make("span", {}, mark(colours.purple, "line"), "load target"), make("span", {}, square, "counted"), has(measured) && make("span", {}, mark(colours.green, "line"), "measured"), planned.length > 2 && make("span", {}, mark(colours.blue, "dash"), "jobs that run now, to their ends")].filter(Boolean));
-  byId("power-says").textContent = `Left of “now” the last 24 hours, the greatest power of each minute; right of it the next 24 hours: the cap as it is announced, and what running jobs count until they end${has(measured) ? "" : ". No node is measured"}.`;
+  byId("power-says").textContent = `Left of “now” the last 24 hours, the greatest power of each minute; right of it the next 24 hours: the cap as it is announced, and what running jobs count until they end${has(measured) ? "" : ". No node is measured"}.${live.run ? " Measured are the true watts of the simulation." : ""}`;
   byId("power-chart").dataset.ready = "yes";
 }
 function roundTop(w) { const step = 10 ** Math.floor(Math.log10(w)) / 2; return Math.ceil((w * 1.06) / step) * step; }
 
 // -- events of the server -------------------------------------------------------------------------
 const SHOW = {
+  run: showRun,
   time: (t) => { live.serverTime = t; live.heard = performance.now(); live.lost = 0; showState(); },
   now: showNow, queue: showQueue, nodes: showNodes, running: showRunning, health: showHealth, events: showEvents,
   ahead: (ahead) => { live.ahead = ahead; if (live.now.time_s) byId("lede").textContent = lede(live.now); draw(); },
   rows: (rows) => { const known = live.rows.length ? live.rows[live.rows.length - 1][0] : 0; live.rows = [...live.rows, ...rows.filter(([t]) => t > known)].filter(([t]) => t > live.serverTime - DAY); draw(); },
 };
 readColours();
-const source = new EventSource("events");
-for (const [name, show] of Object.entries(SHOW)) source.addEventListener(name, (e) => { live.events++; show(JSON.parse(e.data)); state.ready = Boolean(live.now.state); });
-source.addEventListener("error", () => { live.lost = live.lost || performance.now(); if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 10000); });
-source.addEventListener("open", () => { live.lost = 0; });
+let source;
+function listen(asked) {
+  if (source) source.close();
+  live.rows = [];
+  const one = (source = new EventSource(asked == null ? "events" : `events?at=${asked}`));
+  for (const [name, show] of Object.entries(SHOW)) one.addEventListener(name, (e) => { live.events++; show(JSON.parse(e.data)); state.ready = Boolean(live.now.state); });
+  one.addEventListener("error", () => { live.lost = live.lost || performance.now(); if (one === source && one.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 10000); });
+  one.addEventListener("open", () => { live.lost = 0; });
+}
+// -- a finished run: an instant of it, chosen with the slider; the address of the page names it -----------------------
+const slider = byId("instant"), PAUSE_MS = 120;
+let waits, wanted;
+function showInstant(t) {
+  const d = new Date(1000 * t), text = `${d.getUTCDate()} ${MONTH_NAMES[d.getUTCMonth()]}, ${clock(((t % DAY) + DAY) % DAY)}`;
+  wanted = t;
+  slider.value = t;
+  byId("instant-text").textContent = text;
+  slider.setAttribute("aria-valuetext", text);
+}
+function go(t) {
+  clearTimeout(waits);
+  showInstant(Math.min(Math.max(t, live.run.begin_s), live.run.end_s));
+  waits = setTimeout(() => { history.replaceState(null, "", `#at=${wanted}`); listen(wanted); }, PAUSE_MS);
+}
+function showRun(run) {
+  live.run = run;
+  live.serverTime = run.at_s;
+  byId("slider").hidden = false;
+  byId("files").textContent = "Figures are those of the run's files; times are those of the trace.";
+  const step = run.end_s - run.begin_s > 7200 ? 60 : 1;
+  Object.assign(slider, { step, min: Math.floor(run.begin_s / step) * step, max: run.end_s });
+  showInstant(run.at_s);
+}
+slider.addEventListener("input", () => go(Number(slider.value)));
+for (const button of document.querySelectorAll("#slider button")) button.addEventListener("click", () => go(wanted + Number(button.dataset.step)));
+const asked = () => (/^#at=(-?\d+)$/.exec(location.hash) || [])[1];
+addEventListener("hashchange", () => { if (live.run && asked() != null && Number(asked()) !== wanted) go(Number(asked())); });
+listen(asked());
 function recolour() { readColours(); draw(); }
 byId("theme").addEventListener("click", () => {
   const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

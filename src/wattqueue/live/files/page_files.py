@@ -1,0 +1,48 @@
+"""Names and columns of the files of a controller's page (``live.reports.page_file`` writes them), and their readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PAGE, HISTORY, EVENTS = "page.json", "history.csv", "events.jsonl"
+MOST = 100
+"""Jobs that wait, and jobs that run, of which user and name are written."""
+ROWS, ROW_S = 1440, 60.0
+"""Rows of the history that are kept at least, and the time that each stands for."""
+COLUMNS = ("time_s", "cap_w", "limit_w", "counted_w", "measured_w", "held_jobs", "kept_nodes")
+"""Columns of the history. The last two: jobs that free nodes would serve if there were watts, and these nodes."""
+
+
+def read_history(folder: Path) -> list[list[int | None]]:
+    """Return the rows of the history, one that was cut off left out; None for a figure that is not there."""
+    return [row for line in _lines(folder / HISTORY) if (row := _row(line)) is not None]
+
+
+def _row(line: str) -> list[int | None] | None:
+    try:
+        row = [int(cell) if cell else None for cell in line.split(",")]
+    except ValueError:
+        return None
+    return row if len(row) == len(COLUMNS) and row[0] is not None else None
+
+
+def read_events(folder: Path) -> list[Mapping[str, Any]]:
+    """Return the last events, the newest first; a line that was cut off is left out."""
+    found: list[Mapping[str, Any]] = []
+    for line in reversed(_lines(folder / EVENTS)):
+        try:
+            one = json.loads(line)
+            found.append({key: one[key] for key in ("time_s", "kind", "text", "detail")})
+        except (ValueError, LookupError, TypeError):
+            continue
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
