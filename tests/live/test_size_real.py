@@ -8,43 +8,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
+from tests.live.rounds import Counted, queue_up, rising_later, time_rounds
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import wait_for
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import CommandResult, Commands, SlurmError
+from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.model.signals import Cap
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 Record = Callable[[str, object], None]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass
-class Counted(Commands):
-    """Slurm's commands; it keeps the name of each that ran, and how long it took."""
-
-    names: list[str] = field(default_factory=list)
-    took: dict[str, float] = field(default_factory=dict)
-
-    def run(self, argv: Sequence[str]) -> CommandResult:
-        self.names.append(argv[0])
-        done = super().run(argv)
-        name = " ".join(word for word in argv[:4] if word.isalpha())
-        self.took[name] = self.took.get(name, 0.0) + done.took_s
-        return done
-
-
 def commands(site: Site) -> Counted:
-    return Counted(**vars(site.lab.commands))
+    return Counted(site.lab.commands)
 
 
 def test_a_name_with_line_ends_forges_no_row(site: Site) -> None:
@@ -68,21 +52,6 @@ def cost(pid: int) -> tuple[float, float]:
     status = Path(f"/proc/{pid}/status").read_text()
     resident = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
     return seconds, resident / 1024
-
-
-def queue_up(site: Site, count: int, nodes: int = 4, seconds: int = 60) -> None:
-    """So many jobs wait."""
-    site.keep_beating()
-    job = f"sbatch -Q -o /dev/null -N{nodes} -t 60 -p p1 --wrap='sleep {seconds}'"
-    script = f"for i in $(seq {count}); do {job} || exit 1; done; true"
-    path = os.pathsep.join(filter(None, (site.lab.bin_dir, os.environ["PATH"])))  # the commands of this release
-    done = site.lab.run(["/bin/sh", "-c", script], timeout_s=1200.0, env={"PATH": path})
-    assert done.code == 0
-
-
-def rising_later(room_w: float) -> Cap:
-    """A cap with so much room above idle, until all nodes fit in ten days: a job that never fits would be set aside."""
-    return Cap(np.array([-np.inf, time.time() + 864_000.0]), np.array([8 * 100.0 + room_w, 8 * 300.0]))
 
 
 def test_a_thousand_queued(site: Site, tmp_path: Path, record_property: Record) -> None:
@@ -109,46 +78,20 @@ def test_a_thousand_queued(site: Site, tmp_path: Path, record_property: Record) 
     assert max(ran[1:]) <= 8
 
 
-ROUNDS = 60
-
-
 @pytest.mark.slow
 def test_rounds_of_two_thousand_queued(site: Site, tmp_path: Path, record_property: Record) -> None:
     """How long rounds take while nothing changes, and while jobs start and end; and the part that Slurm takes."""
     queue_up(site, 2000, nodes=1, seconds=2)
     slurm = commands(site)
     for name, room_w in (("waiting", 50.0), ("starting", 800.0)):
-        cap = rising_later(room_w)
         folder = tmp_path / name
-        controller = make_controller(SlurmCluster(slurm), folder, time.time, cap=cap, machine=lab_machine())
-        controller.round()
-        controller.round()  # the first ones compile, and write the pool
-        slurm.took.clear()
-        took, ours, outcomes = [], [], 0
-        for _ in range(ROUNDS):
-            before, begin = sum(slurm.took.values()), time.perf_counter()
-            report = controller.round()
-            took.append(time.perf_counter() - begin)
-            ours.append(took[-1] - (sum(slurm.took.values()) - before))
-            assert report is not None
-            outcomes += len(report.outcomes)
-            time.sleep(max(0.0, 1.0 - took[-1]))
+        controller = make_controller(
+            SlurmCluster(slurm), folder, time.time, cap=rising_later(room_w), machine=lab_machine()
+        )
+        took = time_rounds(controller, slurm)
         controller.audit.engine.dispose()
-        record_property(f"{name}_s", {"n": ROUNDS, **percentiles(took)})
-        record_property(f"{name}_ours_s", percentiles(ours))
-        record_property(f"{name}_commands_s", {key: round(s / ROUNDS, 4) for key, s in slurm.took.items()})
-        record_property(f"{name}_writes", outcomes)
-        assert (outcomes == 0) == (name == "waiting")
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """Median, 95th percentile and greatest value."""
-    rank = sorted(values)
-    return {
-        "p50": round(rank[len(rank) // 2], 3),
-        "p95": round(rank[int(0.95 * len(rank))], 3),
-        "most": round(rank[-1], 3),
-    }
+        record_property(name, asdict(took))
+        assert (took.writes == 0) == (name == "waiting")
 
 
 def check_steady(site: Site, seconds: float, record_property: Record) -> None:

@@ -9,14 +9,22 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from tests.live.drive import lab_machine, make_controller
 from tests.live.guard.site import PLANNER, GuardedSite
+from tests.live.rounds import Counted, queue_up, rising_later, time_rounds
 from tests.live.site import NET_W, TOTAL_W, as_account, cap_text, eamc_machine
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, SlurmLab, wait_for
+from wattqueue.live.files.status import RunDir
 from wattqueue.live.guard.audit_check import check_audit
+from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardedRunDir, GuardWriter
+from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -261,3 +269,34 @@ def test_jobs_run_at_the_frequencies_that_the_guard_writes(guarded: GuardedSite)
     wait_for("the steps in the accounting", lambda: {f"{job}.0" for job in jobs} <= steps().keys())
     for job in jobs:
         assert round(float(steps()[f"{job}.0"].rstrip("MG")) * 1e3) == round(chosen[job] / 1e3)
+
+
+@pytest.mark.slow
+def test_rounds_of_two_thousand_queued(
+    guarded: GuardedSite, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """What rounds take behind the guard, and without it: recorded, not asserted. Jobs go on to start in both."""
+    queue_up(guarded, 2000, nodes=1, seconds=2)
+    guarded.end_beating()
+    _, guard = guarded.configure_both(cap_text(0))
+    cap_file = guarded.root / "live/cap.csv"
+    for name, room_w in (("waiting", 50.0), ("starting", 800.0)):
+        cap_file.write_text(f"time_s,cap_w\n0,{8 * 100.0 + room_w}\n")
+        for behind in (False, True):
+            folder = tmp_path / f"{name}-{behind}"
+            folder.mkdir()
+            if behind:
+                guarded.start_guard(guard)
+            connection = GuardConnection(guarded.root / "live/run/socket")
+            slurm = Counted(GuardedCommands(connection) if behind else guarded.lab.commands)
+            cluster = SlurmCluster(slurm, writer=GuardWriter(connection) if behind else None)
+            controller = make_controller(
+                cluster, folder, time.time, cap=rising_later(room_w), machine=lab_machine(), checked=False
+            )
+            signs = GuardedRunDir(folder, guard=connection) if behind else RunDir(folder)
+            took = time_rounds(controller, slurm, partial(signs.beat, "control", time.time(), 1.0))
+            controller.audit.engine.dispose()
+            connection.close()
+            guarded.stop_guard()
+            record_property(f"{name}, {'guard' if behind else 'direct'}", asdict(took))
+            assert (took.writes == 0) == (name == "waiting")

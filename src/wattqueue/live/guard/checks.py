@@ -19,9 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import (
+    ACTIVE,
     ChangeJob,
     ContinueJob,
     Details,
@@ -77,6 +79,11 @@ class Seen:
     limits: LimitsTold | None = None
     """Which limits of nodes are in force; None where nobody is asked, and the planner's word counts."""
 
+    @cached_property
+    def active(self) -> list[Job]:
+        """Return the jobs that hold nodes and watts: few beside those that wait."""
+        return [row for row in self.jobs if row.state in ACTIVE]
+
 
 class GuardBound(WattBound):
     """The bound of one observation, and what else is checked of a write."""
@@ -86,15 +93,15 @@ class GuardBound(WattBound):
         self.settings, self.seen, self.limits = settings, seen, limits or LeastLimits()
         self._changed_fields: dict[JobKey, JobFields] = {}
         """What waiting jobs were given since the observation."""
+        self._accepted = settings.accepted & RUNS_ACCEPTED
         rows = {row.key: row for row in seen.jobs}
         self.limits.keep(rows)
-        shown_w = sum(row.watts for row in seen.jobs if row.watts > 0 and row.active)
         super().__init__(
             limit_w(cap_w - settings.without_jobs_w, settings.overshoot.of(cap_w)),
             open_w(seen.pool),
             rows,
-            lambda: {row.key: self.held_by(row) for row in seen.jobs if row.active},
-            0 if seen.pool is None else max(0, seen.pool.used - shown_w),
+            lambda: {row.key: self.held_by(row) for row in seen.active},
+            0 if seen.pool is None else max(0, seen.pool.used - sum([max(row.watts, 0) for row in seen.active])),
         )
 
     def held_by(self, row: Job) -> HeldWatts:
@@ -108,7 +115,7 @@ class GuardBound(WattBound):
 
     def _most_w(self, row: Job) -> int:
         """Return what counts for a running job above its licence: nothing where the licence is accepted."""
-        accepted, told = self.settings.accepted & RUNS_ACCEPTED, self.seen.limits
+        accepted, told = self._accepted, self.seen.limits
         if row.watts < 0 or not accepted:
             return self.settings.most_w(row.partition, len(row.node_names) or row.nodes)
         if told is None or accepted & STARTS_ACCEPTED:

@@ -140,14 +140,9 @@ class WriteGuard:
         if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv) or not reads(argv):
             return Packet({"error": "only commands that read are run"})
         answer = self.slurm.run(argv)
-        if answer.code == 0:
-            self._keep(tuple(argv), answer.out)
+        if answer.code == 0 and tuple(argv) in (JOBS, POOL, DETAILS):  # what writes are checked against
+            self._texts[tuple(argv)] = (self.clock(), answer.out)
         return Packet({"code": answer.code, "err": answer.err[:2_000], "took_s": answer.took_s}, answer.out)
-
-    def _keep(self, argv: tuple[str, ...], text: str) -> None:
-        """Keep the lists that writes are checked against."""
-        if argv in (JOBS, POOL, DETAILS):
-            self._texts[argv] = (self.clock(), text)
 
     def _write(self, found: object) -> list[str]:
         """Carry writes out in their order; return the error of each."""
@@ -210,7 +205,7 @@ class WriteGuard:
         self._written_s = self.clock()
         pool = bound.seen.pool
         if pool is not None and any(isinstance(write, SetPool) and not error for write, error in done):
-            figure = stored_figure(bound.open_w, pool.total, suspended_w(bound.seen.jobs))
+            figure = stored_figure(bound.open_w, pool.total, suspended_w(bound.seen.active))
             with contextlib.suppress(OutputError):  # a full disk keeps the last figure
                 store(self.settings.run_dir, figure, self.clock())
         return done

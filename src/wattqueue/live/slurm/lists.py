@@ -13,7 +13,7 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import expand
-from wattqueue.live.cluster import Details, HeldBy, Job, JobKey, Pool, State
+from wattqueue.live.cluster import ACTIVE, Details, HeldBy, Job, JobKey, Pool, State
 from wattqueue.live.slurm.commands import LICENCE, SlurmError
 from wattqueue.model.plain_numbers import is_whole
 
@@ -91,7 +91,7 @@ def counted_pool(pool: Pool | None, jobs: Iterable[Job]) -> Pool | None:
     """The pool with the watts that jobs hold and Slurm does not count; it counts completing jobs, too."""
     if pool is None:
         return None
-    uncounted = max(0, sum(row.watts for row in jobs if row.watts > 0 and row.active) - pool.used)
+    uncounted = max(0, sum([row.watts for row in jobs if row.state in ACTIVE and row.watts > 0]) - pool.used)
     return pool._replace(used=pool.used + uncounted, uncounted=uncounted)
 
 
