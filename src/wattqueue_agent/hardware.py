@@ -143,8 +143,18 @@ class GpuLimit:
         self._call("nvmlDeviceSetPowerManagementLimit", math.floor(value * 1e3 + BINARY))
 
     def power_w(self) -> float:
-        """Return what the GPU draws in watts."""
+        """Return what the GPU draws in watts, as the driver averages it: over a second on Hopper GPUs."""
         return float(self._call("nvmlDeviceGetPowerUsage")) / 1e3
+
+    def energy_j(self) -> float | None:
+        """Return the joules since the driver was loaded; None where the GPU does not count them (before Volta).
+
+        On an H200 the count advances every 0.1 s.
+        """
+        try:
+            return float(self._call("nvmlDeviceGetTotalEnergyConsumption")) / 1e3
+        except LimitError:
+            return None
 
     def _call(self, name: str, *arguments: int) -> Any:
         try:

@@ -426,6 +426,7 @@ class Library:
 
     def __init__(self) -> None:
         self.limit_mw, self.usage_mw, self.fails = 300_000, 250_000.0, False
+        self.energy_mj: int | None = None
 
     def nvmlDeviceGetPowerManagementLimitConstraints(self, _handle: object) -> tuple[int, int]:  # noqa: N802
         return 100_000, 300_000
@@ -440,6 +441,11 @@ class Library:
 
     def nvmlDeviceGetPowerUsage(self, _handle: object) -> float:  # noqa: N802
         return self.usage_mw
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: object) -> int:  # noqa: N802
+        if self.energy_mj is None:
+            raise self.NVMLError("Not Supported")
+        return self.energy_mj
 
 
 def agent_of_gpu(library: Any, folder: Path) -> Agent:
@@ -474,6 +480,27 @@ def test_a_gpu_that_sleeps_reads_less_than_a_watt(tmp_path: Path) -> None:
     library = Library()
     library.usage_mw = 400.0
     assert agent_of_gpu(library, tmp_path).step(NOW_S, 0.0).power_w == {"gpu-1": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("later_s", "later_mj", "watts"),
+    [
+        (10.0, 1_000_000 + 1_800_000, 180.0),  # on average, whatever the last second was like
+        (1.0, 1_000_000 + 180_000, 250.0),  # a counter with steps of 0.1 s says too little of a second
+        (10.0, 5_000, 250.0),  # the driver was loaded again
+        (10.0, 1_000_000, 250.0),  # it stands still
+        (10.0, None, 250.0),
+        (-1.0, 2_000_000, 250.0),
+    ],
+)
+def test_a_gpu_that_is_read_seldom_draws_what_its_energy_says(
+    tmp_path: Path, later_s: float, later_mj: int | None, watts: float
+) -> None:
+    library = Library()
+    agent, library.energy_mj = agent_of_gpu(library, tmp_path), 1_000_000
+    assert agent.step(NOW_S, 0.0).power_w == {"gpu-1": 250.0}
+    library.energy_mj = later_mj
+    assert agent.step(NOW_S, later_s).power_w == {"gpu-1": watts}
 
 
 def test_no_driver_means_no_gpu() -> None:
