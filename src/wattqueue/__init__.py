@@ -24,6 +24,7 @@ from wattqueue.version import __version__ as __version__
 if TYPE_CHECKING:
     from wattqueue.api.compare import compare
     from wattqueue.api.jobs import JobTable, generate, read_jobs
+    from wattqueue.api.plan import plan
     from wattqueue.api.predict import predict
     from wattqueue.api.run import RunResult, read_run
     from wattqueue.api.simulate import replay, simulate
@@ -42,22 +43,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "Cap": "wattqueue.model.signals",
     "Consent": "wattqueue.model.consent",
-    "InputError": "wattqueue.errors",
     "JobTable": "wattqueue.api.jobs",
     "Jobs": "wattqueue.model.jobs",
     "LoadTarget": "wattqueue.model.load_target",
     "LoadTargets": "wattqueue.model.load_target",
     "Machine": "wattqueue.model.machine",
-    "MachineError": "wattqueue.errors",
     "Partition": "wattqueue.model.machine",
-    "PolicyError": "wattqueue.errors",
     "RunResult": "wattqueue.api.run",
     "Shared": "wattqueue.campaign.shared",
-    "WattQueueError": "wattqueue.errors",
     "compare": "wattqueue.api.compare",
     "generate": "wattqueue.api.jobs",
     "load_machine": "wattqueue.formats.machine.file",
     "load_policy": "wattqueue.policy.policy",
+    "plan": "wattqueue.api.plan",
     "predict": "wattqueue.api.predict",
     "read_jobs": "wattqueue.api.jobs",
     "read_run": "wattqueue.api.run",
@@ -65,6 +63,7 @@ _HOMES = {
     "run_cells": "wattqueue.campaign.run",
     "simulate": "wattqueue.api.simulate",
     "whatif": "wattqueue.api.whatif",
+    **dict.fromkeys(("InputError", "MachineError", "PolicyError", "WattQueueError"), "wattqueue.errors"),
 }
 """Module in which each public name is defined."""
 
@@ -72,7 +71,7 @@ __all__ = [  # noqa: RUF022  in the order in which they are used
     "read_jobs", "generate", "JobTable", "Jobs",
     "load_machine", "Machine", "Partition", "Cap", "LoadTarget", "LoadTargets", "Consent",
     "load_policy",
-    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict", "run_cells", "Shared",
+    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "plan", "predict", "run_cells", "Shared",
     "WattQueueError", "InputError", "MachineError", "PolicyError",
 ]  # fmt: skip
 

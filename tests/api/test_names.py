@@ -16,7 +16,7 @@ from wattqueue import parts
 NAMES = {
     *("read_jobs", "generate", "JobTable", "Jobs"),
     *("load_machine", "Machine", "Partition", "Cap", "LoadTarget", "LoadTargets", "Consent", "load_policy"),
-    *("simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict"),
+    *("simulate", "read_run", "RunResult", "replay", "compare", "whatif", "plan", "predict"),
     *("run_cells", "Shared"),
     *("WattQueueError", "InputError", "MachineError", "PolicyError"),
 }
@@ -35,7 +35,7 @@ def test_the_names_are_pinned() -> None:
 def test_each_name_is_what_its_module_defines(name: str) -> None:
     found = getattr(wattqueue, name)
     assert callable(found)
-    if name != "whatif":  # a package of the same name stands before it
+    if name not in ("whatif", "plan"):  # a package of the same name stands before it
         assert found is getattr(importlib.import_module(wattqueue._HOMES[name]), name)
 
 

@@ -22,6 +22,7 @@ FLOORS = [
     {"report", "checks"},
     {"evaluation", "page"},
     {"whatif", "terminal"},
+    {"plan"},
     {"settlement"},
     {"incentives"},
     {"api", "verbs"},

@@ -158,6 +158,7 @@ FILES = {
     "physics.toml": 'reference = "batch"\ntable = "cells.csv"\n',
     "cells.csv": "app,partition,watts,time_s\na0,batch,180,100\na1,batch,220,90\n",
     "prices.csv": "time,price\n2024-01-01T00:00:00Z,50\n2024-01-01T01:00:00Z,-20\n",
+    "quantiles.csv": "percent,node_w\n0,90\n50,150\n100,280\n",
     "eacct.csv": EACCT,
     "bench.csv": benchmarks(),
     "coefficients.csv": COEFFICIENTS,

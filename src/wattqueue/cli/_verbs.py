@@ -75,6 +75,10 @@ VERBS = {
         "wattqueue_studies.cli.pick",
         "Forecast the next day of a queue under many rows, and say which would be best; nothing is switched.",
     ),
+    "plan": (
+        "wattqueue.cli.plan",
+        "Find how many more nodes fit under the limits of the power domains, and what they cost users.",
+    ),
     "plot": (
         "wattqueue.cli.plot",
         "Draw the figures of a run, or of several overlaid, as SVG and PDF, with the data of each as CSV.",

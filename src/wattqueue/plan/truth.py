@@ -1,0 +1,110 @@
+"""What the jobs of a run were counted at, what they truly drew, and how often domains are above their limits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.model.jobs import Floats
+from wattqueue.plan.prepare import PlanSetup
+from wattqueue.plan.ratios import Correlation, RatioLaw, Scores, fit_correlation
+from wattqueue.plan.risk import Exceedance, chunks, domain_loads, exceedance, resampled_days
+from wattqueue.sim.engine import Run
+
+
+@dataclass(frozen=True, eq=False)
+class RunTruth:
+    """The jobs of a run. Shapes (n,); where a job never ran, its watts are 0."""
+
+    run: Run
+    counted_w: Floats
+    """Watts of a unit that the ledger counted at the start."""
+    drawn_w: Floats
+    """Watts of a unit in truth: its greatest where that is known, else its mean."""
+    most_w: Floats
+    """The most that a unit of the job's partition is known to draw: stated, or measured above it."""
+    idle_w: Floats
+    """Idle watts of a unit of the job that are counted while it is idle, too."""
+    day: NDArray[np.int64]
+    """The day on which the job started."""
+    edge_s: Floats
+    """Begin of each day, and the end of the last; from the first submission to the last start. Shape (days + 1,)."""
+
+    @classmethod
+    def of(cls, run: Run, setup: PlanSetup, nodes: int) -> RunTruth:
+        """Return the jobs of a run of so many nodes."""
+        plan, jobs, machine = run.schedule, run.jobs, run.machine
+        ran, units = plan.ran, np.maximum(jobs.nodes, 1)
+        part = np.where(ran, machine.option_partition[plan.option], 0)
+        idle = np.array([p.idle_w if machine.cap_scope != "jobs" else 0.0 for p in machine.partitions])[part]
+        most = np.array([max(p.max_w or 0.0, setup.measured.greatest, p.idle_w) for p in machine.partitions])[part]
+        length = np.where(ran, np.maximum(plan.end_s - plan.start_s, 1e-6), 1.0)
+        mean = np.where(ran, np.nan_to_num(plan.energy_j) / length / units, 0.0)
+        peak = np.nan_to_num(setup.measured.unit_w) if setup.physics is None else 0.0
+        counted = np.where(ran, plan.predicted_w / units, 0.0)
+        first = float(jobs.submit_s.min(initial=np.inf))
+        last = float(plan.start_s[ran].max(initial=first))
+        day_s = setup.day_s(nodes)
+        days = max(int((last - first) // day_s), 1)
+        edge = np.asarray(first + day_s * np.arange(days + 1), np.float64)
+        edge[-1] = max(last, first + 1.0) if days == 1 else edge[-1]
+        start = np.where(ran, plan.start_s, first)
+        day = np.clip(np.floor((start - first) / day_s), 0, days - 1).astype(np.int64)
+        return cls(run, counted, np.where(ran, np.maximum(mean, peak), 0.0), most, idle, day, edge)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Return the jobs that ran and count watts."""
+        return np.flatnonzero(self.run.schedule.ran & (self.counted_w > 0))
+
+    @property
+    def ratio(self) -> Floats:
+        """Return drawn over counted watts of these. Shape (rows,)."""
+        return np.asarray(self.drawn_w[self.rows] / self.counted_w[self.rows], np.float64)
+
+    def net_w(self, unit_w: Floats) -> Floats:
+        """Return what units that draw so much add to a domain beside idle; never less than nothing. Shape (n, ...)."""
+        return np.asarray(np.maximum(unit_w - self.idle_w[:, None], 0.0), np.float64)
+
+    def correlation(self, seed: int) -> Correlation:
+        """Return how far jobs of a day share their ratio."""
+        return fit_correlation(self.ratio, self.day[self.rows], np.random.default_rng((seed, 36)))
+
+
+def exceedances(
+    run: Run, setup: PlanSetup, nodes: int, factor: float, limits_w: Floats | None = None
+) -> list[Exceedance]:
+    """Return the time above the limits at each correlation that the data cannot exclude.
+
+    ``factor`` multiplies what jobs draw; ``limits_w`` (D,) replace the limits of the machine's domains.
+    """
+    truth, seed = RunTruth.of(run, setup, nodes), setup.task.seed
+    schedule = run.schedule
+    loads = domain_loads(run.machine, schedule, setup.growth.limits_w if limits_w is None else limits_w)
+    days = len(truth.edge_s) - 1
+    scores, resample = Scores(days, seed), resampled_days(days, seed)
+    length = schedule.end_s[truth.rows] - schedule.start_s[truth.rows]
+    law = RatioLaw.of(truth.ratio, length * run.jobs.nodes[truth.rows])
+
+    def draws(rho: float) -> Iterator[Floats]:
+        for some in chunks():
+            ratio = law.at_scores(scores.of(truth.day, rho, some))
+            drawn_w = np.minimum(truth.counted_w[:, None] * ratio, truth.most_w[:, None])
+            yield truth.net_w(drawn_w * factor)
+
+    span = schedule.start_s, schedule.end_s
+    return [
+        exceedance(loads, span, draws(rho), truth.edge_s, rho, resample=resample)
+        for rho in truth.correlation(seed).tried
+    ]
+
+
+def replayed(run: Run, setup: PlanSetup, nodes: int, factor: float = 1.0, limits_w: Floats | None = None) -> Exceedance:
+    """Return the time above the limits if each job draws what it drew in the workload; no interval."""
+    truth = RunTruth.of(run, setup, nodes)
+    loads = domain_loads(run.machine, run.schedule, setup.growth.limits_w if limits_w is None else limits_w)
+    drawn = iter([truth.net_w(truth.drawn_w[:, None] * factor)])
+    return exceedance(loads, (run.schedule.start_s, run.schedule.end_s), drawn, truth.edge_s, 0.0, resample=None)
