@@ -276,7 +276,7 @@ ROWS = [
 
 
 def is_kernel(node: ast.stmt) -> bool:
-    marks = ("kernel", "inlined", "entry")
+    marks = ("kernel", "inlined", "separate", "entry")
     if not isinstance(node, ast.FunctionDef):
         return False
     return any(isinstance(d, ast.Name) and d.id in marks for d in node.decorator_list)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.kernels.interface import entries, interface, layout_of, words_of
-from tools.kernels.shim import MATHS, Entry, head, shim
+from tools.kernels.shim import MATHS, Entry, head, shim, slot_of
 from wattqueue.kernels.library import FOLDER, LEVELS, MANIFEST, sources_digest
 
 EXTERNAL = frozenset({"exp", "log", "pow", "memcpy", "memset", "memmove"})
@@ -87,6 +87,7 @@ def _library(level: str, work: Path, compiler: str, only: str) -> dict[str, Any]
         "-o",
         str(file),
         str(parts / "shims.c"),
+        str(parts / "slots.c"),
         *objects,
         "-lm",
     ]
@@ -124,8 +125,14 @@ def _write_manifest(work: Path, libraries: dict[str, dict[str, Any]]) -> None:
 
 
 def objects(level: str, folder: Path, only: str) -> None:
-    """Write the object file of every entry for a level, and ``entries.json``; in a process with its settings."""
+    """Write the object files of all entries for a level, and of the separate kernels that they call.
+
+    Besides ``entries.json``, and ``slots.c``, by which entries find separate kernels. In a process with its settings.
+    """
     from llvmlite import binding
+    from numba import types
+
+    from wattqueue.kernels._numba.fast import compile_slot
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -133,34 +140,45 @@ def objects(level: str, folder: Path, only: str) -> None:
     machine = target.create_target_machine(cpu=level, features="", opt=3, reloc="pic", codemodel="default", jit=False)
     known = entries()
     found: list[Entry] = []
+    slots: dict[str, Any] = {}
     layouts = {name: layout_of(text) for name, text in interface()["layouts"].items()}
     for name, lists in interface()["entries"].items():
         if not name.startswith(only):
             continue
         for k, kinds in enumerate(lists):
             symbol = f"wq_{name.replace('.', '_')}_{k}"
-            code, result = _machine_code(known[name], kinds, layouts, f"{symbol}_body", machine)
-            (folder / f"{symbol}.o").write_bytes(code)
+            made = _compiled(known[name], kinds, layouts)
+            (folder / f"{symbol}.o").write_bytes(_machine_code(made, f"{symbol}_body", machine))
+            slots |= {slot.symbol: slot for slot in made.reload_init}
+            result = str(types.unliteral(made.signature.return_type))
             words = {kind: words_of(layouts[kind]) for kind in kinds if kind in layouts}
             found.append(Entry(name, symbol, tuple(kinds), words, result))
+    done: set[str] = set()
+    while left := sorted(set(slots) - done):
+        for symbol in left:
+            made = compile_slot(slots[symbol])
+            (folder / f"{symbol}.o").write_bytes(_machine_code(made, f"{symbol}_body", machine))
+            slots |= {slot.symbol: slot for slot in made.reload_init}
+        done |= set(left)
+    (folder / "slots.c").write_text("".join(map(slot_of, sorted(slots))))
     (folder / "entries.json").write_text(json.dumps([asdict(entry) for entry in found]))
 
 
-def _machine_code(
-    entry: Any, kinds: list[str], layouts: dict[str, Any], symbol: str, machine: Any
-) -> tuple[bytes, str]:
-    """Return the object file of an entry for one list of argument types, and numba's name of its result."""
+def _compiled(entry: Any, kinds: list[str], layouts: dict[str, Any]) -> Any:
+    """Return what numba makes of an entry for one list of argument types."""
     import inspect
-
-    from llvmlite import binding
-    from numba import types
 
     from wattqueue.kernels._numba.addresses import LAYOUTS
     from wattqueue.kernels._numba.fast import compile_for_library
 
     LAYOUTS.update(layouts)
-    own = inspect.unwrap(entry)
-    compiled = compile_for_library(own, entry.inner, [_numba_type(kind, layouts) for kind in kinds])
+    return compile_for_library(inspect.unwrap(entry), entry.inner, [_numba_type(kind, layouts) for kind in kinds])
+
+
+def _machine_code(compiled: Any, symbol: str, machine: Any) -> bytes:
+    """Return the object file of what numba has made; ``symbol`` names its function."""
+    from llvmlite import binding
+
     module = binding.parse_assembly(compiled.library.get_llvm_str())
     name = compiled.fndesc.llvm_func_name
     for function in module.functions:
@@ -172,7 +190,8 @@ def _machine_code(
     for variable in module.global_variables:
         if not variable.is_declaration:
             variable.linkage = "internal"
-    return machine.emit_object(module), str(types.unliteral(compiled.signature.return_type))
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 def _numba_type(kind: str, layouts: dict[str, Any]) -> Any:

@@ -54,6 +54,11 @@ def head() -> str:
     return "\n".join(lines) + "\n"
 
 
+def slot_of(symbol: str) -> str:
+    """Return the slot of a separate kernel (``kernels/_numba/slots.py``), which points to its machine code for good."""
+    return f"extern void {symbol}_body(void);\nvoid (*{symbol}[2])(void) = {{{symbol}_body, 0}};\n"
+
+
 def shim(entry: Entry) -> str:
     """Return the C source of an entry's shim."""
     taken: list[str] = []

@@ -85,7 +85,7 @@ def prepare_process() -> None:
 def compile_once() -> None:
     """Compile the kernels once per machine: the first process compiles, the others wait and load the cache.
 
-    Without the lock every worker of a new version would compile the same kernels for 40 s at the same time.
+    Without the lock every worker of a new version would compile the same kernels for 20 s at the same time.
     """
     if not COMPILES:
         return

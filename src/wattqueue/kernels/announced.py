@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.chance import margin_uw, square_kept, square_w
 from wattqueue.kernels.consent import first_option, last_option, slowed_option
 from wattqueue.kernels.entries import least_net, net_of, net_watt, unit_uw, units_differ, wall_s
@@ -134,7 +134,7 @@ def fits_row(view: KernelView, row: int, net: int) -> bool:
     return bool(net <= left)
 
 
-@kernel
+@separate
 def fits_ahead(view: KernelView, entry: int, job: int, option: int, best: bool) -> bool:
     """Return whether an entry that starts now at ``option`` has ended, or fits, when each announced limit begins."""
     end = view.now.time_s + wall_s(view, job, option)
@@ -147,7 +147,7 @@ def fits_ahead(view: KernelView, entry: int, job: int, option: int, best: bool) 
     return True
 
 
-@kernel
+@separate
 def take_ahead(view: KernelView, entry: int, job: int, option: int) -> None:
     """Count a start in what runs when announced limits begin; before ``start_entry``, which takes the units."""
     end = view.now.time_s + wall_s(view, job, option)
@@ -161,7 +161,7 @@ def take_ahead(view: KernelView, entry: int, job: int, option: int) -> None:
             view.ahead.squares_w2[place] += square_kept(view, job, net)
 
 
-@kernel
+@separate
 def is_held_back(view: KernelView, entry: int) -> bool:
     """Return whether announced limits alone keep an entry from starting at any option, on the best units there are."""
     job = as_int64(view.entries.job[entry])

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
-from wattqueue.kernels._numba import bind
+from collections.abc import Callable
 
-__all__ = ["bind"]
+from wattqueue.kernels._numba import bind
+from wattqueue.kernels._numba.kept import cause_of
+
+__all__ = ["bind", "bind_long"]
+
+
+def bind_long(call: Callable[..., int], *tuples: object) -> Callable[[], int]:
+    """Return the same for an entry that may run for long: an interrupt from the keyboard is raised as what it is, also
+    while a part of the entry is compiled."""
+    bound = bind(call, *tuples)
+
+    def called() -> int:
+        try:
+            return bound()
+        except SystemError as error:
+            raise cause_of(error) from None
+
+    return called

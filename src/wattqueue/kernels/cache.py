@@ -4,7 +4,7 @@ The folder's name carries the mode (``mode.py``) and a hash of numba's version a
 numba's own cache does not notice when a *called* kernel changes: any change starts with an empty folder.
 Folders of other versions that nobody used for a month are removed. ``WATTQUEUE_CACHE_DIR`` names another place; a
 place that cannot be written is reported by the command line (``CACHE_PROBLEM``), since compiling again in every run
-takes some 40 seconds.
+takes some 12 seconds or more.
 
 This module does not import numba, so that a program can look here before it loads the compiler.
 """
@@ -77,7 +77,7 @@ def _cache_dir() -> tuple[Path, str]:
         return own, f"{why}; using {own}"
     own = Path(tempfile.mkdtemp(prefix="wattqueue-kernels-"))
     atexit.register(shutil.rmtree, own, ignore_errors=True)
-    return own, f"{why}; they are compiled again in each run, which takes about 40 seconds"
+    return own, f"{why}; they are compiled again in each run, which takes 12 seconds or more"
 
 
 def _is_trusted(folder: Path) -> bool:

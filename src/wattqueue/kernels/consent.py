@@ -11,7 +11,7 @@ after one, and for nothing else. A pass that looks ahead, and one in Python, may
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, separate
 from wattqueue.kernels.chance import keeps_margin, margin_uw, square_w
 from wattqueue.kernels.entries import entry_partition, equal_net, net_watt, ready_units, units_differ, wall_s, worst_net
 from wattqueue.kernels.ledger import available_under
@@ -70,7 +70,7 @@ def last_option(view: KernelView, entry: int) -> int:
     return int(max(as_int64(view.entries.plain[entry]), as_int64(first_option(view, entry))))
 
 
-@kernel
+@separate
 def last_beside_target(view: KernelView, entry: int) -> int:
     """Return the last option at which ``entry`` may start while a target is looked at.
 
@@ -124,7 +124,7 @@ def promised_option(view: KernelView, entry: int) -> int:
     return int(reach) if reach >= plain else idle_option(view, entry, reach)
 
 
-@kernel
+@separate
 def idle_option(view: KernelView, entry: int, reach: int) -> int:
     """Return the option of ``entry`` on a machine where nothing runs; ``reach`` is the last one consented to."""
     first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.plain[entry])

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.entries import unit_uw
 from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.placement import unit_partition
@@ -76,7 +76,7 @@ def keep_owners(view: KernelView, truth: Truth) -> None:
                 count_job(view, truth, job, as_int64(1))
 
 
-@kernel
+@separate
 def count_job(view: KernelView, truth: Truth, job: int, sign: int) -> None:
     """Let a running job join (1) or leave (-1) its devices at its option; touch those that have a limit."""
     devices, held = truth.devices, view.held
@@ -204,7 +204,7 @@ def slowest_device(view: KernelView, truth: Truth, kind: int, job: int) -> float
     return speed
 
 
-@kernel
+@separate
 def least_limit(view: KernelView, truth: Truth, job: int) -> float:
     """Return the lowest limit in microwatts on a device of the units that a job holds; inf for none."""
     lowest = INF

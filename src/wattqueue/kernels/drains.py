@@ -9,7 +9,7 @@ wakes controls. A drain (``begin_drain``) only takes idle units out of the bitma
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, kernel, separate
 from wattqueue.kernels.heap import heap_push
 from wattqueue.kernels.ledger import available_with, change_base
 from wattqueue.kernels.placement import restore_unit, unit_is_free, unit_partition, withhold_unit
@@ -148,7 +148,7 @@ def end_drain(view: KernelView, truth: Truth, node: int) -> None:
     view.now.dirty = 1
 
 
-@kernel
+@separate
 def end_drains(view: KernelView, truth: Truth, job: int) -> None:
     """Take the units that ``job`` gave back on draining nodes out of use; stop the nodes on which no job is left."""
     held = view.held

@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, kernel, referenced, separate
 from wattqueue.kernels.entries import row_of
 from wattqueue.kernels.history import (
     PREDICTED,
@@ -124,7 +124,7 @@ def corrected_watts(view: KernelView, history: HistoryState, job: int, option: i
     return float(min(power * history.knob[MARGIN], most))
 
 
-@inlined
+@separate
 def predict_from_history(view: KernelView, history: HistoryState, job: int) -> None:
     """Write the predicted microwatts of a job that arrives now, at every option.
 
@@ -141,7 +141,7 @@ def predict_from_history(view: KernelView, history: HistoryState, job: int) -> N
         view.predicted.power_uw[row, option] = round(power * codes.MICRO)
 
 
-@inlined
+@separate
 def learn_end(view: KernelView, log: Log, history: HistoryState, job: int) -> None:
     """Learn a job that ended now: the measured watts of one unit in its last run, mean or greatest.
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, kernel, separate
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.state import KernelView, Truth
 
 INF = float("inf")
 
 
-@kernel
+@separate
 def begin_ramp(view: KernelView, truth: Truth, row: int) -> None:
     """Note the limits of a row of signals; a ramp begins where a target ends."""
     ramp_uw = truth.announced.ramp_uw_per_s[row]
@@ -42,7 +42,7 @@ def counted_uw(view: KernelView) -> int:
     return int(now.base_uw + now.ledger_uw + now.idle_above_uw)
 
 
-@kernel
+@separate
 def climb(view: KernelView, truth: Truth) -> None:
     """Set the limit in force by the ramp, as far as it is below the stated one; a ramp is over where it is not."""
     truth.loop.ramp_at_s = INF
@@ -64,7 +64,7 @@ def climb(view: KernelView, truth: Truth) -> None:
         truth.loop.happened |= codes.STOP_ON_SIGNAL
 
 
-@kernel
+@separate
 def note_rise(view: KernelView) -> None:
     """Note what the ledger counts at the end of an instant, where that is a rise."""
     counted = counted_uw(view)

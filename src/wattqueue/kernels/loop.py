@@ -34,7 +34,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, separate
 from wattqueue.kernels.control_step import ControlStep, InLoop, asks_consent, step_is_due, take_step
 from wattqueue.kernels.devices import count_job, least_limit
 from wattqueue.kernels.drains import end_drains
@@ -103,7 +103,7 @@ def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
             return code
 
 
-@kernel
+@separate
 def end_delays(view: KernelView, truth: Truth) -> None:
     """Let jobs start whose delay is over, and note when the next one is: the pass looks at the whole queue."""
     at = INF
@@ -296,7 +296,7 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
     return -1
 
 
-@kernel
+@separate
 def read_telemetry(view: KernelView, truth: Truth) -> None:
     """Read the power sensors where they are due, or let what was read become stale (rule 15 of docs/semantics.md)."""
     time_s = view.now.time_s
@@ -329,7 +329,7 @@ def control(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     return -1
 
 
-@kernel
+@separate
 def step_alone(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> None:
     """Take the step of a compiled control where no control in Python acts, and count a step without effect."""
     take_step(view, truth, log, step)

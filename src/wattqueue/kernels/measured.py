@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.bits import ALL, ONE, ZERO, lowest_bit, mask
 from wattqueue.kernels.chance import square_of
 from wattqueue.kernels.devices import EXPECTED, TRUE, job_speed
@@ -320,7 +320,7 @@ def note_evidence(view: KernelView, truth: Truth, job: int) -> None:
     add_reading(view.evidence, job, uw, as_int64(expected_job_uw(view, truth, job)), end, since)
 
 
-@kernel
+@separate
 def sense_job(view: KernelView, truth: Truth, job: int, change: int) -> None:
     """Let the units of a running job draw what it really draws, or idle watts while it is suspended.
 

@@ -9,7 +9,7 @@ changes states.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, kernel, separate
 from wattqueue.kernels.devices import count_job
 from wattqueue.kernels.drains import (
     base_fits,
@@ -28,7 +28,7 @@ from wattqueue.kernels.power import account
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 
-@kernel
+@separate
 def timer_events(view: KernelView, truth: Truth) -> None:
     """Apply the shut-downs and boots that are over: UNIT_STOPPING to UNIT_OFF, UNIT_BOOTING to UNIT_ON.
 
@@ -43,7 +43,7 @@ def timer_events(view: KernelView, truth: Truth) -> None:
             change_node(view, truth, node, codes.UNIT_ON)
 
 
-@kernel
+@separate
 def node_events(view: KernelView, truth: Truth, log: Log) -> None:
     """Apply failures and returns from outside; jobs of a failed node are requeued (rule 3 of docs/semantics.md).
 

@@ -8,7 +8,7 @@ that is planned at its walltime cannot be corrected further.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, kernel, separate
 from wattqueue.kernels.running import running_insert, running_net, running_remove
 from wattqueue.kernels.state import KernelView
 
@@ -33,7 +33,7 @@ def next_overrun(view: KernelView) -> int:
     return -1
 
 
-@kernel
+@separate
 def overrun_time(view: KernelView) -> float:
     """Return when the next planned time is over that can be corrected, inf for none."""
     job = next_overrun(view)
@@ -50,7 +50,7 @@ def corrected_s(view: KernelView, job: int) -> float:
     return min(limit, float(view.planned.seconds[job]) - STEPS_S[k] + STEPS_S[k + 1])
 
 
-@kernel
+@separate
 def correct_overruns(view: KernelView) -> None:
     """Give every running job whose planned time is over a new one, until none is over that can be corrected."""
     job = as_int64(next_overrun(view))

@@ -33,7 +33,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined, kernel
+from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined, kernel, separate
 from wattqueue.kernels.announced import next_row
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
@@ -83,7 +83,7 @@ def wider_plan(plan: ReservationPlan, *, in_place: bool = True) -> ReservationPl
     return lengthened(plan, len(plan.time), "time", "watt", in_place=in_place)._replace(nodes=nodes)
 
 
-@kernel
+@separate
 def pass_conservative(view: KernelView) -> None:
     """Run one pass: plan every entry in queue order, start those whose place is now.
 

@@ -17,7 +17,7 @@ slowest one.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.devices import TRUE, job_speed
 from wattqueue.kernels.entries import time_factor
 from wattqueue.kernels.measured import sense_job
@@ -63,7 +63,7 @@ def limited_uw(view: KernelView, truth: Truth, factors: UnitFactorTable, job: in
     return int(view.nodes[job]) * int(watt)
 
 
-@kernel
+@separate
 def limited_by_unit(view: KernelView, truth: Truth, factors: UnitFactorTable, job: int, uw: int, speed: float) -> int:
     """Return the microwatts of ``job``, slowed to ``speed``, where a unit of factor 1 draws ``uw`` at full speed."""
     held, row = view.held, factors.row[job]
@@ -111,7 +111,7 @@ def true_factor(view: KernelView, truth: Truth, job: int, speed: float) -> float
     return factor
 
 
-@kernel
+@separate
 def by_curve(view: KernelView, truth: Truth, job: int, factor: float, speed: float) -> float:
     """Return the true time factor of a job whose application has a curve at its option, else ``factor``.
 

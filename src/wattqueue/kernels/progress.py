@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.announced import next_row
 from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
@@ -113,7 +113,7 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     return codes.NO_ROOM_FOR_MARGIN if bare <= room else codes.NEVER_FITS
 
 
-@kernel
+@separate
 def fits_some_domain(view: KernelView, job: int) -> bool:
     """Return whether an entry of a job fits under the domains of an idle machine, by the highest limits to come."""
     idle_machine(view)
@@ -163,7 +163,7 @@ def net_with_margin(least: Array, net: int) -> int:
     return as_int64(math.ceil(least[0] * (net + math.ceil(margin * codes.MICRO))))
 
 
-@kernel
+@separate
 def start_one(view: KernelView) -> None:
     """Start the first entry of the queue that fits at its maximum, if there is one. Nothing may run.
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, separate
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.state import KernelView, Units
 from wattqueue.kernels.unit_allocation import add_run, note_empty
 
 
-@kernel
+@separate
 def choose_units(view: KernelView, p: int, job: int) -> None:
     """Write the units that a start of ``job`` in partition p would take to ``chosen``, in the order of placement.
 
@@ -38,7 +38,7 @@ def choose_units(view: KernelView, p: int, job: int) -> None:
         w += 1
 
 
-@kernel
+@separate
 def give_place(units: Units, p: int, unit: int) -> None:
     """Mark a unit of partition p free in every order of placement."""
     for row in range(units.place.shape[1]):
@@ -46,7 +46,7 @@ def give_place(units: Units, p: int, unit: int) -> None:
         units.by_rank[row, units.word_start[p] + (place >> 6)] |= ONE << np.uint64(place & 63)
 
 
-@kernel
+@separate
 def take_place(units: Units, p: int, unit: int) -> None:
     """Mark a unit of partition p taken in every order of placement."""
     for row in range(units.place.shape[1]):
@@ -54,7 +54,7 @@ def take_place(units: Units, p: int, unit: int) -> None:
         units.by_rank[row, units.word_start[p] + (place >> 6)] &= ~(ONE << np.uint64(place & 63))
 
 
-@kernel
+@separate
 def take_chosen(view: KernelView, p: int, job: int) -> None:
     """Give ``job`` the units in ``chosen``, all of partition p.
 

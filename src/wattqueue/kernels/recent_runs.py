@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, kernel, referenced, separate
 from wattqueue.kernels.state import Array, KernelView, Log
 
 # Slots of RecentRuns.rule.
@@ -155,13 +155,13 @@ def usable_s(seconds: float, limit: float) -> float:
     return min(limit, max(LEAST_S, seconds))
 
 
-@inlined
+@separate
 def plan_from_recent(view: KernelView, runs: RecentRuns, job: int) -> None:
     """Write the planned time of a job that arrives now."""
     view.planned.seconds[job] = usable_s(recent_seconds(runs, job), float(view.walltime[job]))
 
 
-@inlined
+@separate
 def learn_run(view: KernelView, log: Log, runs: RecentRuns, job: int) -> None:
     """Learn the run time of a job that ended now, in seconds at the speed that plans take for the reference."""
     recent_learn(runs, job, (log.end[job] - log.start[job]) / view.held.factor[job] + log.checkpointed_s[job])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.entries import leaf_is_delayed
 from wattqueue.kernels.greedy import candidate_limits, drop_reservations, entry_not_started, try_entry
 from wattqueue.kernels.state import KernelView, Tree
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     rank: int
 
 
-@kernel
+@separate
 def try_shortest(view: KernelView, tried: int) -> int:
     """Try what is queued besides the reservations by planned time; return how many were tried, with those before.
 

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, referenced, separate
 from wattqueue.kernels.chance import fits_watts, keeps_margin, margin_uw
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.sensors import periods
@@ -192,7 +192,7 @@ def may_fall(view: KernelView, meter: SiteMeter) -> bool:
     return bool(state[LEDGER_W] > 0.0 and view.now.running == 0)
 
 
-@kernel
+@separate
 def read_meter(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> None:
     """Read the meter now, learn of the reading that is known by now, and keep the margin that follows."""
     state, time_s = meter.state, view.now.time_s

@@ -8,7 +8,7 @@ factors, and only where something differs: a time that is computed again is roun
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, separate
 from wattqueue.kernels.chance import fits_change, square_of
 from wattqueue.kernels.devices import (
     EXPECTED,
@@ -170,7 +170,7 @@ def set_device_limits(view: KernelView, truth: Truth, log: Log, devices: Array, 
     return 0
 
 
-@kernel
+@separate
 def apply_speeds(view: KernelView, truth: Truth, log: Log) -> None:
     """Continue the listed jobs, and those on touched devices, at the speed that others leave them: after ends, starts
     and samples of profiles.
@@ -182,7 +182,7 @@ def apply_speeds(view: KernelView, truth: Truth, log: Log) -> None:
     refresh_listed(view, truth, log)
 
 
-@kernel
+@separate
 def begin_in_devices(view: KernelView, truth: Truth) -> None:
     """Let the jobs of the buffer of starts join their devices; list them, and the jobs that they slow."""
     for k in range(view.now.starts):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.state import Array, KernelView, SupplyLimits
 from wattqueue.kernels.unit_allocation import add_run, note_empty
@@ -163,7 +163,7 @@ def propose_units(view: KernelView, p: int, nodes: int, unit_net: int) -> None:
             take_path(supply, as_int64(leaf), unit_net, count, supply.spare_room)
 
 
-@kernel
+@separate
 def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None:
     """Give ``job`` the units that are proposed for it, each of ``unit_net`` microwatts. It must fit."""
     supply, held = view.supply, view.held
@@ -207,7 +207,7 @@ def take_lowest(view: KernelView, p: int, leaf: int, filled: int, behind: int) -
     return filled, behind
 
 
-@kernel
+@separate
 def keeps_reserved(view: KernelView, p: int, job: int, net: int, q: int, entry: int, reserved_net: int) -> bool:
     """Return whether the reserved ``entry`` of partition q still fits at its shadow time if ``job`` starts in p now.
 
@@ -227,7 +227,7 @@ def keeps_reserved(view: KernelView, p: int, job: int, net: int, q: int, entry: 
     return bool(units_that_fit(supply, q, as_int64(reserved_net // need), supply.spare_free, supply.spare_room) >= need)
 
 
-@kernel
+@separate
 def begin_shadow(view: KernelView, p: int, blocks: int) -> None:
     """Begin the state at the shadow time of partition p's reservation: now, without the jobs of the first blocks."""
     supply, running = view.supply, view.running
@@ -241,21 +241,21 @@ def begin_shadow(view: KernelView, p: int, blocks: int) -> None:
             end_at_shadow(view, p, as_int64(running.job[block, k]), as_int64(running.net[block, k]))
 
 
-@kernel
+@separate
 def end_at_shadow(view: KernelView, p: int, job: int, net: int) -> None:
     """Take a running job out of the state at the shadow time of partition p's reservation."""
     unit_net = as_int64(net // int(view.nodes[job]))
     move_job(view, job, unit_net, as_int64(-1), view.supply.then_free[p], view.supply.then_room[p])
 
 
-@kernel
+@separate
 def fits_at_shadow(view: KernelView, p: int, job: int, net: int) -> bool:
     """Return whether a reserved job of ``net`` microwatts fits into that state."""
     nodes, supply = int(view.nodes[job]), view.supply
     return bool(units_that_fit(supply, p, as_int64(net // nodes), supply.then_free[p], supply.then_room[p]) >= nodes)
 
 
-@kernel
+@separate
 def outlive_shadow(view: KernelView, q: int, job: int, net: int) -> None:
     """Let a job that has started, and outlives the shadow time of partition q's reservation, run in that state, too."""
     unit_net = as_int64(net // int(view.nodes[job]))
@@ -271,7 +271,7 @@ def limits_row(view: KernelView) -> int:
     return row
 
 
-@kernel
+@separate
 def put_limits(view: KernelView) -> None:
     """Put the limits of now in force; the caller has the next pass look at all entries."""
     supply, row = view.supply, limits_row(view)
@@ -290,7 +290,7 @@ def idle_machine(view: KernelView) -> None:
         supply.spare_room[domain] = supply.highest[row, domain] - supply.base[domain]
 
 
-@kernel
+@separate
 def change_unit(view: KernelView, p: int, unit: int, sign: int) -> None:
     """Count a unit that comes back (1) or fails (-1): whether it is free, and its idle watts."""
     supply = view.supply

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, kernel, separate
 from wattqueue.kernels.devices import TRUE, count_watts, list_job, touch_devices
 from wattqueue.kernels.phases import has_profile, sample_uw
 from wattqueue.kernels.speed import apply_speeds
@@ -18,7 +18,7 @@ from wattqueue.kernels.state import KernelView, Log, Truth
 MOMENT_S = 1e-6  # times are rounded to it: work that falls short of a period by less has completed the period
 
 
-@kernel
+@separate
 def tick(view: KernelView, truth: Truth, log: Log) -> None:
     """Sample the profiles of all running jobs; continue those whose watts changed, and the jobs that this slows."""
     phases, time_s = truth.phases, view.now.time_s
@@ -59,7 +59,7 @@ def show_place(view: KernelView, truth: Truth, job: int, place: int) -> None:
     list_job(truth, job)
 
 
-@kernel
+@separate
 def begin_phases(view: KernelView, truth: Truth, log: Log) -> None:
     """Let the jobs of the buffer of starts draw the first samples of their profiles, behind the work that was kept."""
     for k in range(view.now.starts):

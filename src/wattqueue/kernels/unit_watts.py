@@ -6,11 +6,11 @@ to 1 µW; so sums are integers, and do not depend on the order of the units.
 
 from __future__ import annotations
 
-from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, separate
 from wattqueue.kernels.state import Array, ByUnit, Held, KernelView, Truth, UnitFactorTable
 
 
-@kernel
+@separate
 def held_uw(held: Held, factors: UnitFactorTable, job: int, uw: int) -> int:
     """Return the microwatts of a running job on the units that it holds."""
     row = factors.row[job]
@@ -35,7 +35,7 @@ def slowed_uw(view: KernelView, truth: Truth, job: int, watt: int, speed: float)
     return slowed
 
 
-@kernel
+@separate
 def greatest_factor(held: Held, factors: UnitFactorTable, job: int) -> float:
     """Return the greatest factor among the units that a running job holds: that of run times sets the job's."""
     row = factors.row[job]
@@ -77,7 +77,7 @@ def sum_units(held: Held, factors: UnitFactorTable, jobs: Array, uw: Array, tota
         total[k] = held_uw(held, factors, as_int64(jobs[k]), uw[k])
 
 
-@kernel
+@separate
 def chosen_uw(by_unit: ByUnit, job: int, units: int, uw: int) -> int:
     """Return the microwatts of ``job`` on the ``units`` first ones in ``chosen``."""
     row = by_unit.factors.row[job]
@@ -87,7 +87,7 @@ def chosen_uw(by_unit: ByUnit, job: int, units: int, uw: int) -> int:
     return total
 
 
-@kernel
+@separate
 def sum_of_rising(by_unit: ByUnit, job: int, first: int, units: int, uw: int) -> int:
     """Return the microwatts of ``job`` on units with the factors from place ``first`` of ``rising`` on."""
     row = by_unit.factors.row[job]

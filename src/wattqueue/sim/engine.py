@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
-from wattqueue.kernels.bound_entries import bind
+from wattqueue.kernels.bound_entries import bind_long
 from wattqueue.kernels.control_step import InLoop
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.ledger import set_budget
@@ -386,7 +386,7 @@ class Simulation:
 
     def _bound_run(self) -> Callable[[], int]:
         """Return the loop, bound to the arrays of this run; to be asked for again when one of them was replaced."""
-        return bind(run, self.view, self.truth, self.log, self.parts)
+        return bind_long(run, self.view, self.truth, self.log, self.parts)
 
     def _predict(self) -> None:
         """Have the parts that predict learn completions up to this instant, then predict its submissions (rule 2)."""

@@ -1,6 +1,6 @@
 """Compile kernels once: ``python -m wattqueue.sim.warm``, those of runs; ``... warm decisions``, those of snapshots.
 
-Compiling takes some 40 s of one core and fills the cache on disk. Campaigns and CI do it before several processes want
+Compiling takes some 20 s of one core and fills the cache on disk. Campaigns and CI do it before several processes want
 the kernels at the same time, which would each compile them. Kernels of decisions on snapshots serve the live controller
 and orders that re-rank: campaigns of stock policies do without.
 """

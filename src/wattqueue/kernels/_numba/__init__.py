@@ -1,10 +1,11 @@
 """All that WattQueue takes from numba: the marks of kernels, and instructions on words. The only code that imports it.
 
-Three decorators mark what a function is for:
+Four decorators mark what a function is for:
 
 ============  =======================================================================================
 ``kernel``    an inner kernel, called by kernels only; a function of its own in the machine code
 ``inlined``   an inner kernel that becomes part of each caller, as those on the path of every job (docs/adr/0002)
+``separate``  an inner kernel that most runs do without: compiled by itself when called (docs/adr/0030)
 ``entry``     a kernel that Python calls, and kernels too
 ============  =======================================================================================
 
@@ -15,7 +16,7 @@ What stands behind these names depends on the mode (``kernels/mode.py``): ``fast
 undocumented point of numba that WattQueue uses (docs/adr/0009 lists them), with or without a check of each index;
 ``shipped.py`` for the machine code that a wheel carries, without numba; ``plain.py`` with documented numba only; or
 plain Python functions. The test suite runs in all these ways. Only entries
-become cached machine code (``kernels/cache.py``).
+and separate kernels become cached machine code (``kernels/cache.py``).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ if UNDOCUMENTED:
         inlined,
         kernel,
         least_of,
+        separate,
         trailing_zeros,
     )
 elif MODE == "shipped":
@@ -45,6 +47,7 @@ elif MODE == "shipped":
         inlined,
         kernel,
         least_of,
+        separate,
         trailing_zeros,
     )
 elif MODE == "plain":
@@ -56,6 +59,7 @@ elif MODE == "plain":
         inlined,
         kernel,
         least_of,
+        separate,
         trailing_zeros,
     )
 else:
@@ -67,6 +71,7 @@ else:
         inlined,
         kernel,
         least_of,
+        separate,
         trailing_zeros,
     )
 
@@ -83,6 +88,7 @@ __all__ = [
     "kernel",
     "least_of",
     "referenced",
+    "separate",
     "trailing_zeros",
 ]
 

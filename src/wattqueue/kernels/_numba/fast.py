@@ -29,17 +29,20 @@ from numba.extending import typeof_impl
 from wattqueue.kernels._numba import intrinsics, words
 from wattqueue.kernels._numba.addresses import Referenced
 from wattqueue.kernels._numba.inner import InnerCompiler
+from wattqueue.kernels._numba.kept import cause_of
 from wattqueue.kernels._numba.references import by_reference
+from wattqueue.kernels._numba.slots import Slot, called_by_slot
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.kernels.mode import MODE
 
-__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "separate", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 _CHECKS = MODE == "checked"
 _OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "boundscheck": _CHECKS}
-_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
+_ALONE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INNER: dict[str, Any] = {**_ALONE, "pipeline_class": InnerCompiler}
 _ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True}
 _MOST_REFERENCED = 4
 _NUMBERS: dict[str, Any] = {"int": types.int64, "float": types.float64}
@@ -66,6 +69,18 @@ def _compile(function: Callable[..., Any], **more: Any) -> Any:
     return njit(**_OPTIONS, **more)(function)
 
 
+def _cached(function: Callable[..., Any], compiled: Any) -> Any:
+    """Return a dispatcher that keeps the machine code of ``function`` on disk."""
+    config: Any = numba.config  # its settings are made at run time, unseen by type checkers
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(CACHE_DIR)  # read here, once; other users of numba keep theirs
+    try:
+        compiled._cache = _Cache(function)  # noqa: SLF001  what njit(cache=True) does
+    finally:
+        config.CACHE_DIR = before
+    return compiled
+
+
 def kernel(function: F) -> F:
     """Mark an inner kernel: a function that only kernels call.
 
@@ -78,6 +93,15 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """Mark an inner kernel that becomes part of its callers: one on the path of every job (docs/adr/0002)."""
     return cast("F", _compile(function, **_INNER, forceinline=True))
+
+
+def separate(function: F) -> F:
+    """Mark an inner kernel that is compiled by itself, when a run comes there first: one that most runs do without.
+
+    It takes tuples marked ``referenced``, and numbers.
+    """
+    passing = _passing_on(function, kernel(function), 0)
+    return cast("F", called_by_slot(function, _cached(function, _compile(passing, **_ALONE))))
 
 
 at_least: Any = kernel(words.at_least) if _CHECKS else intrinsics.at_least
@@ -93,14 +117,7 @@ class EntryKernel:
         functools.update_wrapper(self, function)
         self.inner = inner
         count = _count_referenced(function)
-        self.dispatcher = _compile(_passing_on(function, inner, count), **_ENTRY)
-        config: Any = numba.config  # its settings are made at run time, unseen by type checkers
-        before = config.CACHE_DIR
-        config.CACHE_DIR = str(CACHE_DIR)  # read here, once; other users of numba keep theirs
-        try:
-            self.dispatcher._cache = _Cache(function)  # noqa: SLF001  what njit(cache=True) does
-        finally:
-            config.CACHE_DIR = before
+        self.dispatcher = _cached(function, _compile(_passing_on(function, inner, count), **_ENTRY))
         self.call = _with_addresses(self.dispatcher, count)
         self.points: dict[Any, Any] = {}
         """What ``bind`` has found, by the layouts of the tuples."""
@@ -111,7 +128,10 @@ class EntryKernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the machine code."""
-        return self.call(*arguments)
+        try:
+            return self.call(*arguments)
+        except SystemError as error:
+            raise cause_of(error) from None
 
 
 @typeof_impl.register(EntryKernel)  # type: ignore[untyped-decorator]
@@ -123,8 +143,17 @@ def _typeof_entry(value: EntryKernel, _: Any) -> Any:
 def compile_for_library(function: Callable[..., Any], inner: Any, kinds: list[Any]) -> Any:
     """Return what numba makes of an entry for these argument types, for a library that Python calls without numba:
     no function that takes Python objects (``tools/kernels``)."""
-    passing = _passing_on(function, inner, _count_referenced(function))
-    made = _compile(passing, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _alone(_passing_on(function, inner, _count_referenced(function)), kinds)
+
+
+def compile_slot(slot: Slot) -> Any:
+    """Return the same of the separate kernel that a slot of an entry's machine code points to."""
+    return _alone(slot.kernel.compiled.py_func, slot.kinds)
+
+
+def _alone(function: Callable[..., Any], kinds: Any) -> Any:
+    """Return what numba makes of a function, without what calls it from Python."""
+    made = _compile(function, **_ALONE)
     return made._compiler.compile(tuple(kinds), None)  # noqa: SLF001  a dispatcher would look for that function
 
 

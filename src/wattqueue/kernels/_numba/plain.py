@@ -20,7 +20,7 @@ from wattqueue.kernels._numba import words
 from wattqueue.kernels._numba.scalars import Scalars
 from wattqueue.kernels.cache import CACHE_DIR
 
-__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "separate", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -31,7 +31,7 @@ def kernel(function: F) -> F:
     return cast("F", njit(error_model="numpy")(function))
 
 
-inlined = kernel
+inlined = separate = kernel
 
 
 def entry(function: F) -> F:

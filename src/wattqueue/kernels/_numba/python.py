@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from wattqueue.kernels._numba.words import at_least, at_most, least_of, trailing_zeros
 
-__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "separate", "trailing_zeros"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,7 +19,7 @@ def kernel(function: T) -> T:
     return function
 
 
-inlined = entry = kernel
+inlined = entry = separate = kernel
 
 
 def bind(call: Callable[..., R], *tuples: object) -> Callable[..., R]:

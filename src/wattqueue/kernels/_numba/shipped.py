@@ -21,7 +21,7 @@ from wattqueue.kernels._numba.addresses import Referenced
 from wattqueue.kernels._numba.words import at_least, at_most, least_of, trailing_zeros
 from wattqueue.kernels.mode import LIBRARY
 
-__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "separate", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -39,7 +39,7 @@ def kernel(function: T) -> T:
     return function
 
 
-inlined = kernel
+inlined = separate = kernel
 
 
 @cache
