@@ -18,7 +18,7 @@ from wattqueue.plan.quantiles import NodeQuantiles
 from wattqueue.plan.risk import Exceedance, domain_loads, worst_of
 from wattqueue.plan.search import climb
 from wattqueue.plan.trial import Trial, Trials, mean_wait_s
-from wattqueue.plan.truth import exceedances, replayed
+from wattqueue.plan.truth import exceedances
 from wattqueue.sim.engine import Run
 
 HOTTER = 1.1
@@ -80,9 +80,8 @@ class PlanAnswer:
     run: Run
     """The answer's nodes under the planning limits."""
     risks: tuple[Exceedance, ...]
-    """Time above limits at each correlation that the data cannot exclude; with quantiles alone at 1."""
-    replay: Exceedance
-    """The same with the watts of the very jobs."""
+    """Time above limits by ratios of other jobs and by the jobs' own watts, at each correlation that the data cannot
+    exclude; with quantiles alone at 1."""
     points: tuple[TriedNodes, ...]
     rehearsal: Rehearsal
 
@@ -95,6 +94,11 @@ class PlanAnswer:
     def risk(self) -> Exceedance:
         """Return the worst of the risks."""
         return worst_of(self.risks)
+
+    @property
+    def replay(self) -> Exceedance:
+        """Return the worst of the risks in which each job draws its own watts."""
+        return worst_of([one for one in self.risks if one.own] or self.risks)
 
     @cached_property
     def waits_s(self) -> tuple[float, float]:
@@ -122,7 +126,7 @@ def answer(setup: PlanSetup, *, tell: Callable[[int], None] | None = None) -> Pl
     rehearsal = _rehearsed(setup, trials, run)
     return PlanAnswer(
         setup, nameplate, setup.fits(setup.high_node_w), nodes, hotter, planning, plain, run, tuple(risks),
-        replayed(run, setup, nodes) if setup.quantiles is None else risks[0], found.points(), rehearsal,
+        found.points(), rehearsal,
     )  # fmt: skip
 
 

@@ -126,7 +126,7 @@ def to_json(answer: PlanAnswer) -> str:
         "wait_s_mean": wait,
         "jobs_started": int(answer.run.schedule.ran.sum()),
         "risks": [asdict(one) for one in answer.risks],
-        "above_share_of_these_jobs": answer.replay.share,
+        "above_share_of_own_watts": answer.replay.share,
         "rehearsal": {k: v for k, v in asdict(answer.rehearsal).items() if v == v and v != float("inf")},  # noqa: PLR0124
         "assumptions": [plain(one) for one in text.assumptions(answer)],
         "rows": rows(answer),

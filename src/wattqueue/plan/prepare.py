@@ -18,6 +18,7 @@ from wattqueue.model.physics import Physics
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.plan.growth import MachineGrowth, constant_limits, jobs_for, pace
 from wattqueue.plan.quantiles import HIGH, NodeQuantiles, read_quantiles
+from wattqueue.plan.ratios import RatioLaw
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.runs.physics import physics_of
@@ -25,6 +26,8 @@ from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, wit
 from wattqueue.sim.physics import true_figures
 
 DAY_S = 86_400.0
+LEVELS = 16
+"""Parts of a run whose watts are told apart, where profiles state them."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,29 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownWatts:
-    """Watts of a unit that workload or physics know of each job, its greatest where they know that; NaN unknown."""
+    """Watts of a unit that workload or physics know of each job; NaN unknown."""
 
     unit_w: Floats
-    """Shape (n,)."""
+    """The greatest, where that is known, else the mean. Shape (n,)."""
+    level_w: Floats
+    """What a unit draws over the run, in ``LEVELS`` equal parts of it, rising; one part, ``unit_w``, without profiles.
+
+    Shape (n, parts)."""
     weight: Floats
     """Unit-seconds of each job. Shape (n,)."""
+
+    @classmethod
+    def of(cls, jobs: Jobs, unit_w: Floats | None) -> KnownWatts:
+        """Return what is known of jobs, whose greatest or mean watts of a unit are ``unit_w`` (n,), None for none."""
+        work_s = np.asarray(np.minimum(jobs.runtime_s, jobs.walltime_s), np.float64)
+        peak = np.full(len(jobs), np.nan) if unit_w is None else np.asarray(unit_w, np.float64)
+        level = peak[:, None]
+        if jobs.profiles is not None and unit_w is not None:
+            rows = np.arange(len(jobs))
+            parts = [jobs.profiles.power_at(rows, work_s * (k + 0.5) / LEVELS) for k in range(LEVELS)]
+            level = np.sort(np.stack(parts, 1), axis=1)
+            level = np.where(np.isnan(level), peak[:, None], level)
+        return cls(peak, level, work_s * jobs.nodes)
 
     @property
     def known(self) -> float:
@@ -60,9 +80,8 @@ class KnownWatts:
     def quantile(self, share: float) -> float:
         """Return the watts that units of jobs stay at or below for a share of their time."""
         there = np.isfinite(self.unit_w)
-        order = np.argsort(self.unit_w[there], kind="stable")
-        total = np.cumsum(self.weight[there][order])
-        return float(self.unit_w[there][order][np.searchsorted(total, (share - 1e-12) * total[-1])])
+        law = RatioLaw.of(self.level_w[there].ravel(), np.repeat(self.weight[there], self.level_w.shape[1]))
+        return float(law.value[np.searchsorted(law.share, share - 1e-12)])
 
     @property
     def greatest(self) -> float:
@@ -175,8 +194,7 @@ def prepare(
     workload = workload or task_workload(task)
     jobs = with_nodes_for_memory(workload.jobs, machine)
     peak = jobs.peak_power_w() if truth is None else true_figures(truth, jobs, machine).recorded_w(jobs)
-    seconds = np.asarray(np.minimum(jobs.runtime_s, jobs.walltime_s) * jobs.nodes, np.float64)
-    measured = KnownWatts(np.full(len(jobs), np.nan) if peak is None else np.asarray(peak, np.float64), seconds)
+    measured = KnownWatts.of(jobs if truth is None else replace(jobs, profiles=None), peak)
     quantiles = None
     if question.power_quantiles is not None:
         quantiles = read_quantiles(question.power_quantiles, question.column)

@@ -101,6 +101,11 @@ def normal_scores(values: Floats) -> Floats:
     return np.asarray(z / spread if spread > 0 else z, np.float64)
 
 
+def phi(z: Floats) -> Floats:
+    """Return the standard normal distribution at z. Shape as ``z``."""
+    return np.asarray(np.interp(z, _Z, _PHI), np.float64)
+
+
 def _clipped(products: float, pairs: float) -> float:
     """Return a correlation within 0 and 1."""
     return float(min(max(products / pairs, 0.0), 1.0)) if pairs > 0 else 0.0

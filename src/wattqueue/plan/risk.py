@@ -108,12 +108,14 @@ class Exceedance:
     mean: float
     """Share of all domain-seconds."""
     correlation: float
-    """Of jobs that start on the same day: the one, of those that the data cannot exclude, under which it is worst."""
+    """Of jobs that start on the same day."""
+    own: bool = False
+    """Whether each job draws its own watts, not the ratio of another."""
 
 
 def exceedance(
     loads: Sequence[DomainLoad], span: tuple[Floats, Floats], draws: Iterator[Floats], edge_s: Floats, rho: float,
-    *, resample: Floats | None,
+    *, resample: Floats | None, own: bool = False,
 ) -> Exceedance:  # fmt: skip
     """Return how long domains are above their limits.
 
@@ -134,11 +136,11 @@ def exceedance(
         uppers = drawn[int(np.ceil(LEVEL * len(resample))) - 1]
         uppers = np.maximum(uppers, shares)
     if not len(loads):
-        return Exceedance(0.0, 0.0, "", 0.0, rho)
+        return Exceedance(0.0, 0.0, "", 0.0, rho, own)
     worst = int(np.lexsort((shares, uppers))[-1])
     return Exceedance(
         float(shares[worst]), float(uppers[worst]), loads[worst].name, float(seconds.sum() / length.sum() / len(loads)),
-        rho,
+        rho, own,
     )  # fmt: skip
 
 

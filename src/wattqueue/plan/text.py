@@ -137,14 +137,16 @@ def _of_jobs(answer: PlanAnswer) -> Iterator[str]:
     setup, risks = answer.setup, answer.risks
     known = setup.measured.known
     kind = "greatest measured watts" if setup.jobs.max_power_w is not None else "mean measured watts, phases unknown"
+    if setup.measured.level_w.shape[1] > 1:
+        kind = "measured watts, of which each part of its run counts alike"
     yield (
-        f"Watts: a job draws its {kind}, all its nodes alike; what is drawn over what was counted is that of other "
-        f"jobs, shared by jobs that start on the same day."
+        f"Watts: a job draws its {kind}, all its nodes alike; or what is drawn over what was counted is that of other "
+        "jobs, shared by jobs that start on the same day."
     )
-    tried = ", ".join(f"{one.correlation:.2g}: {percent(one.share)}" for one in risks)
+    tried = ", ".join(f"{one.correlation:.2g}: {percent(one.share)}" for one in risks if not one.own)
     yield (
-        f"Correlation of jobs of a day, 0, fitted and its upper bound, with the time above a limit: {tried}; the worst "
-        f"counts. With the watts of the very jobs: {percent(answer.replay.share)}."
+        f"Correlation of jobs of a day, 0, fitted and its upper bound, with the time above a limit by ratios of other "
+        f"jobs: {tried}; by the jobs' own watts: {percent(answer.replay.share)}. The worst counts."
     )
     if answer.days < LEAST_DAYS:
         yield (

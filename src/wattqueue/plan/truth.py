@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
 from wattqueue.plan.prepare import PlanSetup
-from wattqueue.plan.ratios import Correlation, RatioLaw, Scores, fit_correlation
+from wattqueue.plan.ratios import Correlation, RatioLaw, Scores, fit_correlation, phi
 from wattqueue.plan.risk import Exceedance, chunks, domain_loads, exceedance, resampled_days
 from wattqueue.sim.engine import Run
 
@@ -23,7 +23,7 @@ class RunTruth:
     counted_w: Floats
     """Watts of a unit that the ledger counted at the start."""
     drawn_w: Floats
-    """Watts of a unit in truth: its greatest where that is known, else its mean."""
+    """Watts of a unit in truth, rising: parts of its run where these are known, else one part. Shape (n, parts)."""
     most_w: Floats
     """The most that a unit of the job's partition is known to draw: stated, or measured above it."""
     idle_w: Floats
@@ -43,7 +43,7 @@ class RunTruth:
         most = np.array([max(p.max_w or 0.0, setup.measured.greatest, p.idle_w) for p in machine.partitions])[part]
         length = np.where(ran, np.maximum(plan.end_s - plan.start_s, 1e-6), 1.0)
         mean = np.where(ran, np.nan_to_num(plan.energy_j) / length / units, 0.0)
-        peak = np.nan_to_num(setup.measured.unit_w) if setup.physics is None else 0.0
+        level = setup.measured.level_w if setup.physics is None else mean[:, None]
         counted = np.where(ran, plan.predicted_w / units, 0.0)
         first = float(jobs.submit_s.min(initial=np.inf))
         last = float(plan.start_s[ran].max(initial=first))
@@ -53,7 +53,15 @@ class RunTruth:
         edge[-1] = max(last, first + 1.0) if days == 1 else edge[-1]
         start = np.where(ran, plan.start_s, first)
         day = np.clip(np.floor((start - first) / day_s), 0, days - 1).astype(np.int64)
-        return cls(run, counted, np.where(ran, np.maximum(mean, peak), 0.0), most, idle, day, edge)
+        return cls(
+            run,
+            counted,
+            np.where(ran[:, None], np.where(np.isnan(level), mean[:, None], level), 0.0),
+            most,
+            idle,
+            day,
+            edge,
+        )
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -62,8 +70,8 @@ class RunTruth:
 
     @property
     def ratio(self) -> Floats:
-        """Return drawn over counted watts of these. Shape (rows,)."""
-        return np.asarray(self.drawn_w[self.rows] / self.counted_w[self.rows], np.float64)
+        """Return drawn over counted watts of these. Shape (rows, parts)."""
+        return np.asarray(self.drawn_w[self.rows] / self.counted_w[self.rows, None], np.float64)
 
     def net_w(self, unit_w: Floats) -> Floats:
         """Return what units that draw so much add to a domain beside idle; never less than nothing. Shape (n, ...)."""
@@ -71,13 +79,16 @@ class RunTruth:
 
     def correlation(self, seed: int) -> Correlation:
         """Return how far jobs of a day share their ratio."""
-        return fit_correlation(self.ratio, self.day[self.rows], np.random.default_rng((seed, 36)))
+        return fit_correlation(self.ratio.mean(1), self.day[self.rows], np.random.default_rng((seed, 36)))
 
 
 def exceedances(
     run: Run, setup: PlanSetup, nodes: int, factor: float, limits_w: Floats | None = None
 ) -> list[Exceedance]:
-    """Return the time above the limits at each correlation that the data cannot exclude.
+    """Return the time above the limits by two ways of drawing, at each correlation that the data cannot exclude.
+
+    The ratios of other jobs say what another month may bring. Each job's own watts keep what belongs together in this
+    one: wide jobs, users whose jobs draw more than was counted. Neither excludes the other, and the worst counts.
 
     ``factor`` multiplies what jobs draw; ``limits_w`` (D,) replace the limits of the machine's domains.
     """
@@ -86,25 +97,26 @@ def exceedances(
     loads = domain_loads(run.machine, schedule, setup.growth.limits_w if limits_w is None else limits_w)
     days = len(truth.edge_s) - 1
     scores, resample = Scores(days, seed), resampled_days(days, seed)
-    length = schedule.end_s[truth.rows] - schedule.start_s[truth.rows]
-    law = RatioLaw.of(truth.ratio, length * run.jobs.nodes[truth.rows])
+    length, parts = schedule.end_s[truth.rows] - schedule.start_s[truth.rows], truth.drawn_w.shape[1]
+    law = RatioLaw.of(truth.ratio.ravel(), np.repeat(length * run.jobs.nodes[truth.rows], parts))
 
-    def draws(rho: float) -> Iterator[Floats]:
+    def others(rho: float) -> Iterator[Floats]:
         for some in chunks():
             ratio = law.at_scores(scores.of(truth.day, rho, some))
-            drawn_w = np.minimum(truth.counted_w[:, None] * ratio, truth.most_w[:, None])
-            yield truth.net_w(drawn_w * factor)
+            yield truth.net_w(np.minimum(truth.counted_w[:, None] * ratio, truth.most_w[:, None]) * factor)
 
+    def own(rho: float) -> Iterator[Floats]:
+        if parts == 1:  # nothing to draw
+            yield truth.net_w(truth.drawn_w * factor)
+            return
+        for some in chunks():
+            part = (phi(scores.of(truth.day, rho, some)) * parts).astype(np.int64)
+            yield truth.net_w(np.take_along_axis(truth.drawn_w, np.minimum(part, parts - 1), 1) * factor)
+
+    tried = truth.correlation(seed).tried
+    cases = [*((others, rho) for rho in tried), *((own, rho) for rho in (tried if parts > 1 else tried[:1]))]
     span = schedule.start_s, schedule.end_s
     return [
-        exceedance(loads, span, draws(rho), truth.edge_s, rho, resample=resample)
-        for rho in truth.correlation(seed).tried
+        exceedance(loads, span, draws(rho), truth.edge_s, rho, own=draws is own, resample=resample)
+        for draws, rho in cases
     ]
-
-
-def replayed(run: Run, setup: PlanSetup, nodes: int, factor: float = 1.0, limits_w: Floats | None = None) -> Exceedance:
-    """Return the time above the limits if each job draws what it drew in the workload; no interval."""
-    truth = RunTruth.of(run, setup, nodes)
-    loads = domain_loads(run.machine, run.schedule, setup.growth.limits_w if limits_w is None else limits_w)
-    drawn = iter([truth.net_w(truth.drawn_w[:, None] * factor)])
-    return exceedance(loads, (run.schedule.start_s, run.schedule.end_s), drawn, truth.edge_s, 0.0, resample=None)
