@@ -94,6 +94,8 @@ LINES: tuple[Words, ...] = (
     ("live", "audit", "--config", "live.toml"),
     ("job", "7", "--config", "live.toml"),
     ("jobs", "--month", "2026-11", "--config", "live.toml"),
+    ("budget", "--config", "live.toml"),
+    ("budget", "set", "phys", "--amount", "10", "--config", "live.toml"),
     ("live", "release", "--config", "live.toml"),
     ("live", "replay", "views.jsonl"),
     *(words if words[1] not in ("chips", "replay", "variability") else (*words, "folder") for words in commands()
@@ -103,6 +105,8 @@ LINES: tuple[Words, ...] = (
 REFUSED = {
     ("openadr", "poll"): "no VTN is there",
     ("live", "audit"): "no controller has run",
+    ("budget",): "the site has no budgets",
+    ("budget", "set"): "the site has no budgets",
     ("live", "replay"): "a recording takes a controller",
     ("incentives", "statement"): "nothing is settled in an empty folder",
     ("apps", "list"): "the database is empty",
@@ -146,7 +150,8 @@ VALUES = {
     "--prices": "prices.csv", "--profiles": "empty", "--ramps": "empty", "--rates": "0,2", "--risk": "5%",
     "--row": "fcfs", "--set": "backfill=easy",
     "--socket-name": "s1", "--start": "2024-01-01", "--starts": "recorded", "--state-dir": "agent",
-    "--targets": "called.csv", "--time-zone": "Europe/Berlin", "--trace": "trace.swf", "--units": "folder",
+    "--targets": "called.csv", "--time-zone": "Europe/Berlin", "--trace": "trace.swf", "--unit": "kWh",
+    "--units": "folder",
     "--user": "0",
     "--verify": "missing.json", "--wait-rise": "50%", "--withdrawn": "withdrawn.csv",
 }  # fmt: skip

@@ -74,6 +74,7 @@ def make_controller(
     shared_nodes: SharedNodes | None = None,
     counters: JobCounters | None = None,
     energies: EnergyRecorder | None = None,
+    budgets: Path | None = None,
     checked: bool = True,
 ) -> Controller:
     """Everything but the loop. ``checked``: whether the table of jobs is looked at after each plan.
@@ -96,7 +97,7 @@ def make_controller(
             sources, stale_s=3.0, applications=applications, accounting=accounting,
             record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
             shared=shared, targets=targets, consent=consent, misnamed=misnamed,
-            shared_nodes=shared_nodes or SharedNodes(), counters=counters, energies=energies,
+            shared_nodes=shared_nodes or SharedNodes(), counters=counters, energies=energies, budgets=budgets,
         )
     )  # fmt: skip
     if checked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -135,10 +136,37 @@ def check_month(seed: int) -> None:
         for period, amount in used.items():
             assert amount <= one.limit(period), (seed, one.name, period)
         assert min(min(held.values(), default=0) for held in [{}, *book.held.values()]) >= 0
-    never = np.isnan(done.schedule.start_s)
-    for k in np.flatnonzero(never).tolist():
-        most = 100.0 * int(done.jobs.nodes[k]) * float(done.jobs.walltime_s[k]) * 1e3
-        assert any(most > 0.3 * one.amount or one.series is not None for one in chosen), (seed, k, "liveness")
+    starts = done.schedule.start_s
+    assert not np.isnan(starts).any(), (seed, "liveness: behind its last period a budget has no limit")
+    for k in range(len(starts)):
+        until_s = must_start(done, k, chosen, control.period_s)
+        assert starts[k] < until_s, (seed, k, "liveness")
+
+
+def must_start(done: Run, k: int, budgets: Sequence[Budget], ahead_s: float) -> float:
+    """The end of the last period if a job fits alone wherever one begins, with periods for all jobs in turn; else inf.
+
+    While it waits, each other job keeps something at most in the periods from its own place on that it may run in.
+    """
+    jobs = done.jobs
+    user = jobs.user.names[int(jobs.user.codes[k])]
+    mine = [one for one in budgets if one.concerns(user)]
+    if not mine:
+        return np.inf
+    watts, span_s = 100.0 * int(jobs.nodes[k]), float(jobs.walltime_s[k])
+    last_s = min(float(one.edge_s[-1]) for one in mine)
+    begins = sorted({float(at) for one in mine for at in one.edge_s if jobs.submit_s[k] <= at < last_s})
+    alone = [
+        all(
+            amount <= one.limit(period)
+            for one in mine
+            for period, amount in one.most(watts, span_s, at, at + ahead_s).items()
+        )
+        for at in begins
+    ]
+    longest_s = max(float(np.diff(one.edge_s).max()) for one in mine)
+    others_s = float((jobs.walltime_s + ahead_s + 2.0 * longest_s).sum())
+    return last_s if all(alone) and len(alone) > 0 and last_s - float(jobs.submit_s[k]) > others_s else np.inf
 
 
 @settings(max_examples=40, deadline=None)
@@ -149,8 +177,18 @@ def test_the_budget_is_never_exceeded(seed: int) -> None:
 
 @pytest.mark.slow
 def test_the_budget_is_never_exceeded_at_full_length() -> None:
-    for seed in range(10_000):
+    for seed in range(int(os.environ.get("WATTQUEUE_MONTHS", "10000"))):
         check_month(seed)
+
+
+def test_a_job_that_fits_and_does_not_start_would_be_found() -> None:
+    """The twin of the liveness assertion: it demands a start of jobs that fit, and none of one that is too large."""
+    rows = [(float(k), 1, 600.0, 600.0, 50.0, "ann") for k in range(3)] + [(9.0, 4, 100.0, 36_000.0, 50.0, "ann")]
+    one = budget(0.3, "ann")
+    done, control = run(jobs_of(rows), one)
+    found = [must_start(done, k, [one], control.period_s) for k in range(4)]
+    assert found == [MONTHS[-1]] * 3 + [np.inf]
+    assert done.schedule.start_s[3] >= MONTHS[-1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.integers(0, 10**15), st.integers(0, 3)), max_size=60))

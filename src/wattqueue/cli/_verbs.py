@@ -15,6 +15,10 @@ VERBS = {
         "wattqueue_studies.cli.bound",
         "Prove a bound on every schedule; compare it with the best schedule known and the policy's own.",
     ),
+    "budget": (
+        "wattqueue.cli.budget",
+        "Energy budgets: what is used and set aside of yours, and what the period will end with; set one.",
+    ),
     "campaign": (
         "wattqueue.cli.campaign",
         "Run a grid of workloads x machines x policies x estimators x caps x seeds, on one machine or on many.",
@@ -77,7 +81,7 @@ VERBS = {
     ),
     "plan": (
         "wattqueue.cli.plan",
-        "Find how many more nodes fit under the limits of the power domains, and what they cost users.",
+        "How many more nodes fit under the limits of the power domains, and what they would cost users.",
     ),
     "plot": (
         "wattqueue.cli.plot",

@@ -17,6 +17,8 @@ Times are seconds on the clock of the jobs, as Unix time; a trace that begins at
 
 from __future__ import annotations
 
+import stat
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,10 +29,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from wattqueue.errors import InputError, nearest
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import in_folder
 from wattqueue.formats.tariff import gaps, parse_source, read_tariff
-from wattqueue.formats.toml import read_toml
+from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.budgets import MICRO, MJ_PER_KWH, Budget, overlapping
 from wattqueue.model.signals import Series
 
@@ -69,8 +72,8 @@ class BudgetFile(Section):
     budgets: Annotated[list[BudgetRow], Field(min_length=1)]
 
 
-def read_budgets(path: Path) -> tuple[Budget, ...]:
-    """Return the budgets of a file.
+def read_budgets(path: Path, *, live: bool = False) -> tuple[Budget, ...]:
+    """Return the budgets of a file. ``live``: an account that lists no users is one of the resource manager.
 
     Raises: InputError naming file and key: an unknown account, periods that overlap, a negative amount, a price series
         with a gap.
@@ -82,7 +85,7 @@ def read_budgets(path: Path) -> tuple[Budget, ...]:
         raise InputError(
             f"time_zone {file.time_zone!r} is unknown", where=path, hint="such as Europe/Berlin"
         ) from error
-    found = [_budget(row, file, zone, path) for row in file.budgets]
+    found = [_budget(row, file, zone, path, live=live) for row in file.budgets]
     for name in {one.name for one in found}:
         spans = [(float(one.edge_s[0]), float(one.edge_s[-1])) for one in found if one.name == name]
         if overlapping(spans):
@@ -91,12 +94,32 @@ def read_budgets(path: Path) -> tuple[Budget, ...]:
     return tuple(found)
 
 
-def _budget(row: BudgetRow, file: BudgetFile, zone: ZoneInfo, path: Path) -> Budget:
+def set_budget(path: Path, row: Mapping[str, object]) -> None:
+    """Write a budget into a file of a live controller, in place of those of its name; comments are not kept.
+
+    Raises: InputError for a row that cannot be used, OutputError where it cannot be written: the file is as it was.
+    """
+    data = read_toml(path) if path.exists() else {}
+    others = [one for one in data.get("budgets", []) if one.get("name") != row["name"]]
+    text = dumps({**data, "budgets": [*others, dict(row)]})
+    trial = path.with_name(f".{path.name}.trial")
+    atomic_text(trial, text)
+    try:
+        read_budgets(trial, live=True)
+    except InputError as error:
+        raise InputError(str(error).replace(str(trial), str(path))) from error
+    finally:
+        trial.unlink(missing_ok=True)
+    atomic_text(path, text, mode=stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)
+
+
+def _budget(row: BudgetRow, file: BudgetFile, zone: ZoneInfo, path: Path, *, live: bool) -> Budget:
     where = f"{path}: budget {row.name}"
     if row.user is not None and row.account is not None:
         raise InputError("states a user and an account", where=where, hint="state one of them")
     users = [] if row.user is None else [row.user]
-    if row.account is not None:
+    of_slurm = row.account if live and row.account is not None and row.account not in file.accounts else ""
+    if row.account is not None and not of_slurm:
         if row.account not in file.accounts:
             hint = nearest(row.account, file.accounts) or "list its users in [accounts]"
             raise InputError(f"account {row.account!r} is unknown", where=where, hint=hint)
@@ -110,7 +133,7 @@ def _budget(row: BudgetRow, file: BudgetFile, zone: ZoneInfo, path: Path) -> Bud
     series = None if row.prices is None else _series(row, path, where, edges)
     amount = round(row.amount * (MJ_PER_KWH if series is None else MICRO))
     mode = {"mode": row.mode, "quantile": row.quantile if row.mode == "quantile" else 1.0}
-    return Budget(row.name, frozenset(users), amount, row.unit, edges, series, **mode)  # type: ignore[arg-type]
+    return Budget(row.name, frozenset(users), amount, row.unit, edges, series, account=of_slurm, **mode)  # type: ignore[arg-type]
 
 
 def _series(row: BudgetRow, path: Path, where: str, edges: NDArray[np.float64]) -> Series:

@@ -37,6 +37,7 @@ from wattqueue.live.entry_points import TargetExtension, live_extension
 from wattqueue.live.extension import Extension
 from wattqueue.live.features.agent_controls import AppSources, load_live_policy
 from wattqueue.live.features.applications import Applications
+from wattqueue.live.features.budgets import LiveBudgets, budgets_extension
 from wattqueue.live.features.capfile import CapFile, cap_extension
 from wattqueue.live.features.consent import Consents, consent_extension
 from wattqueue.live.features.job_counters import JobCounters
@@ -176,6 +177,8 @@ class Inputs:
     """Keeps the data file of job_submit.lua; None outside of control mode, and with another driver."""
     energies: EnergyRecorder | None = None
     """Records the energy of jobs, where the site asks for it."""
+    budgets: Path | None = None
+    """Its file of budgets."""
 
 
 def refuse_second(shared: SharedLease) -> None:
@@ -282,6 +285,7 @@ def assemble(
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
             shared_nodes=common, submit=submit_file_of(config, cluster, matched, run_dir.holds_lease, clock),
             energies=energies_of(config.energy, config.run_dir, accounting, partial(managers, commands_for(config))),
+            budgets=None if config.budgets is None else config.budgets.file,
         )
     )  # fmt: skip
 
@@ -373,6 +377,8 @@ def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> lis
     found.append(why_extension(WhyFile(given.run_dir.folder)))
     if given.energies is not None:
         found.append(energy_extension(given.energies))
+        if given.budgets is not None:
+            found.append(budgets_extension(LiveBudgets(given.budgets, memory, given.energies.folder), given.energies))
     found.append(page_extension(PageFile(given.run_dir.folder, [one.name for one in given.sources])))
     return found if given.submit is None else [*found, submit_extension(given.submit)]
 

@@ -245,6 +245,13 @@ class EnergySection(Section):
         return run_dir / ENERGY if self.folder is None else self.folder
 
 
+class BudgetsSection(Section):
+    """Budgets of energy, money or carbon (``formats.budgets``); needs ``[energy]``."""
+
+    file: Path
+    """The TOML file of budgets, read again whenever it changes; ``wattqueue budget set`` writes it."""
+
+
 class ConsentSection(Section):
     """What holds during a load target for jobs whose comment states no consent (``live.consent_tags``)."""
 
@@ -305,6 +312,7 @@ class LiveConfig(Section):
     page: PageSection = PageSection()
     applications: ApplicationsSection | None = None
     energy: EnergySection | None = None
+    budgets: BudgetsSection | None = None
     """Records the energy of each job; without this section nothing of a job is kept for its user."""
     consent: ConsentSection | None = None
     """Reads consent from the comments of jobs; without this section nobody consents."""
@@ -343,6 +351,9 @@ def load_config(path: Path) -> LiveConfig:
         if not is_loopback(served.address) and served.token_file is None:
             hint = "name a token_file, or listen on 127.0.0.1"
             raise InputError(f"{name}.address is open to others without a token", where=path, hint=hint)
+    if config.budgets is not None and config.energy is None:
+        hint = "add a section [energy]: what jobs used is booked by their records"
+        raise InputError("[budgets] needs [energy]", where=path, hint=hint)
     if config.targets is not None and config.openadr is not None:
         hint = "leave one of them out: targets from two sources may overlap"
         raise InputError("targets and [openadr] both state load targets", where=path, hint=hint)

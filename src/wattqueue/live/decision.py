@@ -89,7 +89,7 @@ def require_live(
         raise PolicyError(
             f"control {unkept[0]} keeps its books in memory, and a controller that is started again would lose them",
             where=policy.name,
-            hint="use it in simulations",
+            hint="state the budgets in [budgets] of live.toml",
         )
     if needs.plans is not None and needs.plans.asked == "weekly":
         raise PolicyError(

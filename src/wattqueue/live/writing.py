@@ -69,6 +69,7 @@ class Writer:
         try:
             self._store_ranges(now)
             planner.placement.store_names(goal.jobs)
+            planner.memory.store_books()
             planner.memory.place(now.placed)
             planner.memory.park(now.parked)
             planner.memory.drain((node.name for node in goal.nodes if node.drained), now.until_s)

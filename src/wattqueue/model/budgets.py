@@ -41,10 +41,12 @@ class Budget:
     mode: Mode = "maximum"
     quantile: float = 1.0
     """Of what jobs used of their maximum, where ``mode`` says so."""
+    account: str = ""
+    """An account of the resource manager in place of users."""
 
-    def concerns(self, user: str) -> bool:
-        """Whether jobs of a user are booked."""
-        return not self.users or user in self.users
+    def concerns(self, user: str, account: str = "") -> bool:
+        """Whether jobs of a user, submitted to an account, are booked."""
+        return account == self.account if self.account else not self.users or user in self.users
 
     def period(self, time_s: float) -> int:
         """Return the number of the period at a time; periods before the first and after the last have no limit."""

@@ -42,7 +42,7 @@ KINDS = {
     "user": "held by the user", "depends": "depends on another job", "refused": "start failed, tried again",
     "impossible": "start failed, tried again", "later": "start asked for later", "elsewhere": "another partition",
     "shared": "another partition", "parked": "parked with consent", "starting": "about to start",
-    "slurm": "scheduled by Slurm", "new": "new", "would": "the policy would start it",
+    "slurm": "scheduled by Slurm", "new": "new", "would": "the policy would start it", "budget": "an energy budget",
 }  # fmt: skip
 """Reasons in a few words, by the code of a record."""
 

@@ -105,6 +105,8 @@ class EnergyRecorder:
     """Returns the user ids of those who manage each account."""
     why: Path | None = None
     """The folder of the explanations."""
+    final: Callable[[EnergyRecord], None] = lambda _record: None
+    """Takes the record of each run once no better figure is awaited."""
     tracker: Tracker = field(default_factory=lambda: Tracker(EVERY_S, margin=0.0))
     _followed: dict[JobKey, Followed] = field(default_factory=dict)
     _waited_s: dict[str, float] = field(default_factory=dict)
@@ -259,19 +261,24 @@ class EnergyRecorder:
                 self._managers = self.managers()
             except WattQueueError as error:
                 now.troubles.append(f"managers of accounts: {error}")
-        self.folder.append(record, self._managers.get(record.account, ()))
-        key = JobKey(record.job, record.submit_s)
+        key, awaited = JobKey(record.job, record.submit_s), self.accounting is not None and record.label == "modelled"
+        if not awaited:
+            self.final(record)
         self._open.pop(key, None)
+        if awaited:
+            self._open[key] = record, now.now_s
+        self.folder.append(record, self._managers.get(record.account, ()))
         if now.now_s - self._begun_s < FORGET_S:
             self._seen.add(key)
-        if self.accounting is not None and record.label == "modelled":
-            self._open[key] = record, now.now_s
 
     def _ask(self, now: RoundState, source: JobSource) -> None:
         """Take over what the accounting reports of jobs that were not measured here, or that nobody here saw end."""
         if self._begun_s == 0.0:
             self._begun_s, self._since_s = now.now_s, self.folder.seen_s(now.now_s)
-        self._open = {key: one for key, one in self._open.items() if now.now_s - one[1] < FORGET_S}
+        for key, (record, since_s) in list(self._open.items()):
+            if now.now_s - since_s >= FORGET_S:
+                del self._open[key]
+                self.final(record)
         late = now.now_s - self._begun_s < FORGET_S and self._since_s < self._begun_s
         if not self._open and not late:
             self.folder.see(now.now_s)

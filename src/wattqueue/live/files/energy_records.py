@@ -29,6 +29,7 @@ from wattqueue.live.files.status import put
 from wattqueue.model.plain_numbers import is_whole
 
 ENERGY, USERS, ACCOUNTS, JOBS, RUNNING, SEEN = "energy", "users", "accounts", "jobs", "running", "seen"
+BUDGETS = "budgets.json"
 Label = Literal["measured", "attributed", "modelled"]
 """``measured``: by meters of whole nodes that the job had alone; ``attributed``: its share of meters of shared nodes;
 ``modelled``: from the prediction, or from idle and maximum watts of the machine file."""
@@ -128,6 +129,15 @@ class EnergyFolder:
         place = self._of_user(uid)
         self._open(place, (uid,))
         put(place / JOBS / RUNNING, "".join(map(_running_line, records)), 0o644)
+
+    def put_budgets(self, uid: int | None, text: str) -> None:
+        """Write the budgets of a user, or all of them for the controller's account."""
+        if uid is None:
+            self._make(self.folder)
+            put(self.folder / BUDGETS, text, 0o600)
+            return
+        self._open(self._of_user(uid), (uid,))
+        put(self._of_user(uid) / JOBS / BUDGETS, text, 0o644)
 
     def see(self, now_s: float) -> None:
         """Write until when ends of jobs are recorded."""

@@ -163,6 +163,7 @@ PLAIN = {
     "never": "{}; it is set aside, and looked at again when the highest limit to come rises",
     "failed": "its launch failed on a node, and an administrator has to release it",
     "user": "its user holds it: scontrol release lets it take its turn",
+    "budget": "kept from starting now: {}",
     "depends": "it depends on another job",
     "would": "the policy would start it now",
 }

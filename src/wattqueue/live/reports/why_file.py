@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import USER_HELD, Job
 from wattqueue.live.extension import Extension, beside
+from wattqueue.live.features.budgets import BARRED
 from wattqueue.live.never_starts import BY_SLURM, is_impossible
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.why import WHY, Record
@@ -195,7 +196,7 @@ def _record(plan: RoundState, slot: int) -> Record:
     if slot in plan.never:
         return ["never", plan.never[slot]]
     if stage == Stage.BARRED and jobs.reason[slot]:
-        return ["site", jobs.reason[slot][:120]]
+        return ["budget" if jobs.reason[slot].startswith(BARRED) else "site", jobs.reason[slot][:160]]
     if (waits := _waits(plan, jobs.row[slot])) is not None:
         return waits
     handed = jobs.owner[slot] == Owner.HANDED_OVER and stage == Stage.HELD

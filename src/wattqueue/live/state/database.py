@@ -122,6 +122,14 @@ LEDGER = Table(
 )
 """What an adaptive ledger has learned of the machine's meter, and the time above the cap that it counts."""
 
+BUDGETS = Table(
+    "live_budgets",
+    METADATA,
+    Column("name", String(250), primary_key=True),
+    given("state", Text),
+)
+"""The books of energy budgets: what is set aside for each job, and what was used (``live.features.budgets``)."""
+
 ORIGIN = job_table("live_origin", given("first_s", Float))
 """First submission of a requeued job: Slurm resets its submit time, but it keeps its place in the queue."""
 

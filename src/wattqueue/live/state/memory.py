@@ -13,6 +13,7 @@ live_origin    when a job was requeued           its place in the queue
 live_parked    before a job is stopped           telling the jobs to continue from those that a person stopped
 live_drained   before a node is drained          telling the nodes to bring back from those that a person drained
 live_ledger    at each reading of the meter      what an adaptive ledger has learned, and the allowance that is spent
+live_budgets   before each release, at ends      what running jobs set aside of budgets, and what was used
 live_marks     when a mark is first seen         the user's hold, the range of nodes before a pin, re-asserted watts
 =============  ================================  =====================================================================
 
@@ -28,7 +29,7 @@ the failure until the next ``sync``: a later transaction that has nothing to wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.state.database import DRAINED, LEDGER, MARKS, ORIGIN, PARKED, PLACED, REFUSED
+from wattqueue.live.state.database import BUDGETS, DRAINED, LEDGER, MARKS, ORIGIN, PARKED, PLACED, REFUSED
 from wattqueue.store.failures import cause
 
 
@@ -119,6 +120,10 @@ class ControllerState:
     """Nodes that the controller drained, each with the end of the target, until they are seen in service again."""
     ledger: str = ""
     """What an adaptive ledger has learned (``live.features.ledger_meter``), as JSON; empty for nothing."""
+    books: dict[str, str] = field(default_factory=dict)
+    """The books of energy budgets (``live.features.budgets``): rows of JSON by a name of theirs."""
+    unbooked: set[str] = field(default_factory=set)
+    """Rows of these that are not stored yet."""
     unsaved: set[JobKey] = field(default_factory=set)
     problem: str = ""
     """Why a change could not be stored since the last ``sync``; empty where all could be."""
@@ -137,6 +142,7 @@ class ControllerState:
             for row in connection.execute(select(MARKS)).mappings():
                 self.marks[_key(row)] = frozenset(row["marks"].split(","))
             self.drained = {row.name: row.until_s for row in connection.execute(select(DRAINED))}
+            self.books = {row.name: row.state for row in connection.execute(select(BUDGETS))}
             self.ledger = next((row.state for row in connection.execute(select(LEDGER))), "")
 
     def place(self, rows: Iterable[ReleasedJob]) -> None:
@@ -208,6 +214,35 @@ class ControllerState:
             return
         for name in gone:
             del self.drained[name]
+
+    def book(self, rows: Mapping[str, str | None]) -> None:
+        """Change rows of the books, None for one that is gone; ``store_books`` stores them."""
+        for name, state in rows.items():
+            if self.books.get(name) != state:
+                self.unbooked.add(name)
+                if state is None:
+                    del self.books[name]
+                else:
+                    self.books[name] = state
+
+    def store_books(self) -> None:
+        """Store all changes of the books in one transaction.
+
+        Raises: OutputError where they cannot be; then no job may be released that sets something aside.
+        """
+        if not self.unbooked:
+            return
+        names = sorted(self.unbooked)
+        rows = [{"name": name, "state": self.books[name]} for name in names if name in self.books]
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(delete(BUDGETS).where(BUDGETS.c.name == bindparam("of")), [{"of": n} for n in names])
+                if rows:
+                    connection.execute(insert(BUDGETS), rows)
+        except SQLAlchemyError as error:
+            self.problem = cause(error)
+            raise OutputError(f"the state cannot be written: {self.problem}", where=self.engine.url.database) from error
+        self.unbooked = set()
 
     def keep_ledger(self, state: str) -> None:
         """Store what an adaptive ledger has learned; where that fails, the next reading stores it."""

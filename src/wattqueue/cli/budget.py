@@ -1,0 +1,117 @@
+"""Energy budgets: what is used and set aside of yours, and what the period will end with; set one.
+
+A live controller keeps the books (``[budgets]`` in live.toml) and writes a file that each user alone can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from wattqueue.verbs import Printed, verb_of
+
+app = typer.Typer(rich_markup_mode=None)
+Config = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")]
+CONFIG = Path("/etc/wattqueue/live.toml")
+WARN = 0.9
+"""Share of a budget that is booked, from which its users are warned."""
+
+
+@app.callback(invoke_without_command=True)
+@verb_of(Printed)
+def show(printed: Printed, context: typer.Context, config: Config = CONFIG) -> None:
+    """Show the budgets that concern you, with a forecast of the period's end; all of them as the controller's account.
+
+    Exit status 1: none concerns you, or you have had no job since the controller began.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    import json
+    import os
+
+    from wattqueue.errors import InputError
+    from wattqueue.live.config import energy_folder, load_config
+    from wattqueue.live.files.energy_records import BUDGETS, JOBS, USERS
+    from wattqueue.live.files.reading import as_written
+
+    settings = load_config(config)
+    if settings.budgets is None:
+        raise InputError("the site has no budgets", where=config, hint="its administrators add a section [budgets]")
+    folder = energy_folder(settings, config)[0]
+    every = folder / BUDGETS
+    path = every if os.access(every, os.R_OK) else folder / USERS / str(os.getuid()) / JOBS / BUDGETS
+    found: dict[str, Any] = {"budgets": []}
+    if path.is_file():
+        with as_written(path, "file of budgets of the controller", "is the controller running?"):
+            found = json.loads(path.read_text())
+    lines = [line for one in found["budgets"] for line in _lines(one)]
+    printed.show(lambda: found, lambda: lines or ["no budget concerns you, or you have had no job for a while"])
+    if not lines:
+        raise typer.Exit(1)
+
+
+def _lines(one: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a budget in words, and a warning before it is used up."""
+    import time
+
+    who = f"account {one['account']}" if one["account"] else ", ".join(one["users"][:5]) or "all jobs"
+    booked, amount = one["used"] + one["held"], one["amount"]
+    of = "no limit now" if amount is None else f"of {_amount(one, amount)}"
+    renewal_s = one["renewal_s"]
+    at = "" if renewal_s is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(renewal_s))
+    until = f"; it renews {at}" if at else ""
+    waits = f"; {one['barred']} jobs wait for it" if one["barred"] else ""
+    text = (
+        f"budget {one['name']} ({who}): {_amount(one, one['used'])} used, {_amount(one, one['held'])} set aside, {of}"
+    )
+    yield f"{text}{until}{waits}"
+    if one["forecast"] is not None:
+        low, middle, high = (_amount(one, value) for value in one["forecast"])
+        yield f"  forecast of what will be used then: {middle} (8 of 10 times {low} to {high})"
+    if amount is not None and booked >= WARN * amount:
+        yield f"  warning: {100 * booked // max(amount, 1)} % of it are used or set aside"
+    elif amount is not None and one["forecast"] is not None and one["forecast"][1] > amount:
+        yield "  warning: it is used up before it renews, if use goes on as in the last days"
+
+
+def _amount(one: Mapping[str, Any], value: int) -> str:
+    from wattqueue.model.budgets import MICRO, MJ_PER_KWH
+
+    whole = value / (MJ_PER_KWH if one["unit"] == "kWh" else MICRO)
+    return f"{whole:,.{0 if whole >= 100 else 2}f} {one['unit']}"
+
+
+@app.command("set")
+@verb_of(Printed)
+def set_(
+    printed: Printed,
+    name: Annotated[str, typer.Argument(help="Name of the budget; one of this name is replaced.", show_default=False)],
+    *,
+    amount: Annotated[float, typer.Option(min=0.0, max=1e12, help="Of one period, in the unit.")],
+    unit: Annotated[str, typer.Option(help="kWh, or what --prices counts: EUR, gCO2.")] = "kWh",
+    user: Annotated[str | None, typer.Option(help="Of this user's jobs.")] = None,
+    account: Annotated[str | None, typer.Option(help="Of this account's jobs; without both: of all jobs.")] = None,
+    period: Annotated[Literal["day", "week", "month"], typer.Option(help="How often it renews.")] = "month",
+    quantile: Annotated[
+        float | None, typer.Option(min=0.01, max=1.0, help="Set aside what this share of jobs used, not the maximum.")
+    ] = None,
+    prices: Annotated[Path | None, typer.Option(help="CSV of prices or intensities, for another unit.")] = None,
+    config: Config = CONFIG,
+) -> None:
+    """Set a budget in the site's file; the controller takes it over in its next round."""
+    from wattqueue.errors import InputError
+    from wattqueue.formats.budgets import set_budget
+    from wattqueue.live.config import load_config
+
+    settings = load_config(config)
+    if settings.budgets is None:
+        raise InputError("no file of budgets is stated", where=config, hint='add [budgets] with file = "budgets.toml"')
+    mode = {} if quantile is None else {"mode": "quantile", "quantile": quantile}
+    about = {"user": user, "account": account, "prices": None if prices is None else str(prices.absolute())}
+    row = {"name": name, "amount": amount, "unit": unit, "period": period, **about, **mode}
+    path = settings.budgets.file
+    set_budget(path, {key: value for key, value in row.items() if value is not None})
+    printed.show(lambda: {"written": str(path)}, lambda: [f"wrote {path}: budget {name}"])

@@ -1,0 +1,318 @@
+"""Budgets of a live controller: what they bar and let through, and books that outlive the controller."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+
+from tests.live.fakeslurm import FakeJob, FakeSlurm
+from tests.live.test_job_energy import Accounting, Meters, lab, make, recorded, rounds
+from wattqueue.errors import InputError
+from wattqueue.live.controller import Controller
+from wattqueue.live.features.budgets import AWAITED_S, LATE_S, LiveBudgets, forecast
+from wattqueue.live.features.job_energy import EnergyRecorder
+from wattqueue.live.files.energy_records import BUDGETS, EnergyFolder
+from wattqueue.live.reports.why import read_why, sentence
+from wattqueue.model.budgets import MJ_PER_KWH
+
+MOST_W = 300.0
+
+
+def file(folder: Path, kwh: float, *, name: str = "all", period: str = "day", more: str = "") -> Path:
+    path = folder / "budgets.toml"
+    path.write_text(
+        f'[[budgets]]\nname = "{name}"\namount = {kwh}\nperiod = "{period}"\nbegin = "1970-01-01"\n'
+        f'end = "1970-06-01"\n{more}'
+    )
+    return path
+
+
+def of(controller: Controller) -> LiveBudgets:
+    return next(one.keeps for one in controller.extensions if isinstance(one.keeps, LiveBudgets))
+
+
+def start(slurm: FakeSlurm, folder: Path, **more: Any) -> Controller:
+    energies = EnergyRecorder(EnergyFolder(folder / "energy"), accounting=more.pop("accounting", None))
+    return make(slurm, folder, energies, budgets=folder / "budgets.toml", **more)
+
+
+def most_kwh(nodes: int, limit_s: float) -> float:
+    return nodes * MOST_W * (limit_s + LATE_S) / 3.6e6
+
+
+def conserved(books: LiveBudgets) -> None:
+    """Set aside and used are what is booked, and what is stored is what is known."""
+    for book in books.books.books:
+        periods = {*book.total, *book.used, *(p for held in book.held.values() for p in held)}
+        for period in periods:
+            aside = sum(held.get(period, 0) for held in book.held.values())
+            assert book.booked(period) == aside + book.used.get(period, 0)
+            assert aside >= 0
+
+
+def test_a_job_over_the_budget_waits_and_says_why_and_others_start(tmp_path: Path) -> None:
+    slurm = lab()
+    file(tmp_path, 1.5 * most_kwh(1, 600.0), more='account = "phys"\n')
+    controller = start(slurm, tmp_path)
+    first, second = (slurm.submit(1, 300.0, watts=200, limit_s=600.0, partition="p1", account="phys") for _ in "ab")
+    other = slurm.submit(1, 300.0, watts=200, limit_s=600.0, partition="p1", account="chem")
+    rounds(controller, slurm, 20.0)
+    assert (first.state, second.state, other.state) == ("RUNNING", "PENDING", "RUNNING")
+    ((name, record),) = read_why(tmp_path / "run", second.name)
+    assert sentence(name, record).startswith(
+        f"job {name}: kept from starting now: budget all has no room for it before"
+    )
+    assert of(controller).books.barred[f"{second.name}@{second.submit_s:.0f}"].until_s == 12 * 86_400.0
+
+
+def test_what_a_job_leaves_lets_the_next_one_start(tmp_path: Path) -> None:
+    """The liveness twin: after the end the measured energy replaces what was set aside."""
+    slurm = lab()
+    file(tmp_path, 1.5 * most_kwh(1, 600.0))
+    controller = start(slurm, tmp_path, sources=(Meters(slurm, lambda _: 170.0),))
+    first, second = (slurm.submit(1, 100.0, watts=200, limit_s=600.0, partition="p1") for _ in "ab")
+    rounds(controller, slurm, 180.0)
+    assert first.state == "COMPLETED"
+    assert second.state == "RUNNING"
+    books = of(controller)
+    conserved(books)
+    (record,) = recorded(tmp_path)
+    (used,) = books.books.books[0].used.values()
+    assert used == pytest.approx(record.energy_j * 1e3, abs=2)
+
+
+def test_a_period_that_begins_lets_jobs_through(tmp_path: Path) -> None:
+    slurm = lab(now_s=86_400.0 * 20 - 300.0)
+    file(tmp_path, 1.5 * most_kwh(1, 600.0))
+    controller = start(slurm, tmp_path)
+    slurm.submit(1, 550.0, watts=200, limit_s=600.0, partition="p1")
+    late = slurm.submit(1, 60.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 60.0)
+    assert late.state == "PENDING"
+    rounds(controller, slurm, 2_000.0, 20.0)
+    assert late.start_s >= 86_400.0 * 20
+
+
+def test_a_job_that_fits_no_period_says_so(tmp_path: Path) -> None:
+    slurm = lab()
+    path = file(tmp_path, 0.5 * most_kwh(1, 600.0))
+    path.write_text(path.read_text().replace('end = "1970-06-01"', ""))
+    controller = start(slurm, tmp_path)
+    job = slurm.submit(1, 60.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 10.0)
+    ((name, record),) = read_why(tmp_path / "run", job.name)
+    assert "more than any period has" in sentence(name, record)
+
+
+def test_books_outlive_the_controller(tmp_path: Path) -> None:
+    slurm = lab()
+    file(tmp_path, 2.5 * most_kwh(1, 600.0))
+    meters = (Meters(slurm, lambda _: 170.0),)
+    controller = start(slurm, tmp_path, sources=meters)
+    jobs = [slurm.submit(1, run_s, watts=200, limit_s=600.0, partition="p1") for run_s in (60.0, 500.0, 500.0)]
+    rounds(controller, slurm, 150.0)
+    assert [job.state for job in jobs] == ["COMPLETED", "RUNNING", "RUNNING"]
+    before = of(controller).books.books[0]
+    again = of(start(slurm, tmp_path, sources=meters)).books.books[0]
+    assert (again.used, again.held, again.total) == (before.used, before.held, before.total)
+
+
+def test_a_job_that_ended_meanwhile_used_what_the_accounting_says(tmp_path: Path) -> None:
+    slurm = lab()
+    file(tmp_path, 10.0)
+    controller = start(slurm, tmp_path, accounting=Accounting(slurm))
+    job = slurm.submit(1, 100.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 20.0)
+    slurm.step(200.0)
+    assert job.state == "COMPLETED"
+    controller = start(slurm, tmp_path, accounting=Accounting(slurm))
+    rounds(controller, slurm, 200.0)
+    book = of(controller).books.books[0]
+    assert book.held == {}
+    assert sum(book.used.values()) == pytest.approx(150e3 * (job.end_s - job.start_s), rel=1e-9)
+
+
+def test_a_job_that_nobody_measured_used_the_most(tmp_path: Path) -> None:
+    slurm = lab()
+    file(tmp_path, 10.0)
+    controller = start(slurm, tmp_path)
+    job = slurm.submit(1, 100.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 20.0)
+    slurm.step(5_000.0)
+    controller = start(slurm, tmp_path)
+    rounds(controller, slurm, AWAITED_S + 120.0, 60.0)
+    book = of(controller).books.books[0]
+    assert book.held == {}
+    assert sum(book.used.values()) == round(MOST_W * 1e3 * (600.0 + LATE_S))
+    assert job.state == "COMPLETED"
+
+
+def test_a_file_that_cannot_be_used_leaves_the_budgets_before(tmp_path: Path) -> None:
+    slurm = lab()
+    file(tmp_path, 0.5 * most_kwh(1, 600.0))
+    controller = start(slurm, tmp_path)
+    job = slurm.submit(1, 60.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 10.0)
+    (tmp_path / "budgets.toml").write_text("[[budgets]]\namount = -1\n")
+    rounds(controller, slurm, 10.0)
+    assert job.state == "PENDING"
+    assert any("budgets.toml" in line for line in of(controller).lines())
+    file(tmp_path, 5.0 * most_kwh(1, 600.0))
+    rounds(controller, slurm, 10.0)
+    assert job.state == "RUNNING"
+    assert list(of(controller).lines()) == []
+
+
+def test_a_file_that_cannot_be_used_at_the_start_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "budgets.toml").write_text("[[budgets]]\namount = -1\n")
+    with pytest.raises(InputError, match="name"):
+        start(lab(), tmp_path)
+
+
+def test_nothing_is_released_while_the_books_cannot_be_stored(tmp_path: Path) -> None:
+    slurm = lab()
+    file(tmp_path, 10.0)
+    controller = start(slurm, tmp_path)
+    rounds(controller, slurm, 4.0)
+    broken = [True]
+    break_books(controller, lambda: broken[0])
+    job = slurm.submit(1, 60.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 10.0)
+    assert job.state == "PENDING"
+    broken[0] = False
+    rounds(controller, slurm, 10.0)
+    assert job.state == "RUNNING"
+
+
+def break_books(controller: Controller, broken: Any) -> None:
+    """Let the database refuse rows of budgets."""
+
+    def refuse(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "live_budgets" in statement and not statement.startswith("SELECT") and broken():
+            raise OperationalError(statement, {}, Exception("disk full"))
+
+    event.listen(controller.planner.memory.engine, "before_cursor_execute", refuse)
+
+
+def test_who_sees_which_budget(tmp_path: Path) -> None:
+    slurm = lab()
+    file(tmp_path, 10.0, more='account = "phys"\n[[budgets]]\nname = "centre"\namount = 20\n')
+    controller = start(slurm, tmp_path)
+    slurm.submit(1, 1_000.0, watts=200, limit_s=600.0, partition="p1", account="phys", uid=1001)
+    slurm.submit(1, 1_000.0, watts=200, limit_s=600.0, partition="p1", account="chem", uid=1002)
+    rounds(controller, slurm, 60.0)
+    names = {}
+    for uid in (1001, 1002):
+        path = tmp_path / "energy/users" / str(uid) / "jobs" / BUDGETS
+        names[uid] = [one["name"] for one in json.loads(path.read_text())["budgets"]]
+    assert names == {1001: ["all", "centre"], 1002: ["centre"]}
+    assert (tmp_path / "energy" / BUDGETS).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_forecast_holds_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    inside = 0
+    for _ in range(400):
+        days = np.round(rng.gamma(20.0, 5e4, 40)).astype(int).tolist()
+        found = forecast(dict(enumerate(days[:28])), sum(days[18:28]), 28 * 86_400.0, 38 * 86_400.0)
+        assert found is not None
+        inside += found[0] <= sum(days[18:38]) <= found[2]
+    assert 0.74 <= inside / 400 <= 0.86
+    assert forecast({1: 5, 2: 5}, 10, 2 * 86_400.0, 9 * 86_400.0) is None, "two days say nothing"
+    assert forecast({}, 0, 2 * 86_400.0, math.inf) is None
+
+
+class KilledError(BaseException):
+    """The controller is killed."""
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**31))
+def test_nothing_is_lost_or_booked_twice_whatever_fails(seed: int) -> None:
+    check_faults(seed)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_or_booked_twice_at_full_length() -> None:
+    for seed in range(1_000):
+        check_faults(seed)
+
+
+def check_faults(seed: int) -> None:
+    """Random jobs, kills and a database that fails: no period is exceeded, each job is booked once, all run."""
+    import tempfile
+
+    rng = np.random.default_rng((seed, 36))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        slurm = lab(now_s=86_400.0 * 20 - float(rng.integers(0, 3_000)))
+        file(folder, float(rng.uniform(2.0, 6.0)) * most_kwh(2, 900.0))
+        meters = (Meters(slurm, lambda _: 250.0),)
+        state = {"kill": 0.0, "broken": 0.0}
+
+        def boundary(_what: str) -> None:
+            if rng.random() < state["kill"]:
+                raise KilledError
+
+        def begin() -> Controller:
+            made = start(slurm, folder, sources=meters, boundary=boundary)
+            break_books(made, lambda: rng.random() < state["broken"])
+            return made
+
+        controller, jobs = begin(), list[FakeJob]()
+        for step in range(80):
+            faulty = step < 50
+            state |= {"kill": 0.05 * faulty, "broken": 0.2 * faulty}
+            if faulty and rng.random() < 0.15:
+                limit_s = float(rng.choice([300.0, 900.0]))
+                run_s = float(rng.uniform(20.0, limit_s))
+                nodes = int(rng.integers(1, 3))
+                jobs.append(slurm.submit(nodes, run_s, watts=200 * nodes, limit_s=limit_s, partition="p1"))
+            try:
+                controller.round()
+            except KilledError:
+                controller = begin()
+            if faulty and rng.random() < 0.05:
+                controller = begin()
+            conserved(of(controller))
+            slurm.step(20.0)
+        for _ in range(400):
+            controller.round()
+            slurm.step(60.0 if any(job.state == "RUNNING" for job in jobs) else 600.0)
+            if all(job.state == "COMPLETED" for job in jobs) and not of(controller).held:
+                break
+        books = of(controller)
+        book = books.books.books[0]
+        assert all(job.state == "COMPLETED" for job in jobs), (seed, [job.state for job in jobs])
+        assert books.held == {}, seed
+        assert book.held == {}, seed
+        true: dict[int, int] = {}
+        for job in jobs:
+            for period, amount in book.budget.used(250.0 * job.nodes, job.start_s, job.end_s).items():
+                true[period] = true.get(period, 0) + amount
+        for period, amount in true.items():
+            assert amount <= book.budget.amount, (seed, period)
+            assert amount * 0.9 <= book.used[period] <= book.budget.amount, (seed, period, amount, book.used)
+        stored = of(begin()).books.books[0]
+        assert stored.used == book.used, seed
+
+
+def test_amounts_of_any_size_are_stored(tmp_path: Path) -> None:
+    slurm = lab()
+    path = file(tmp_path, 1e12)
+    path.write_text(path.read_text().replace('name = "all"', 'name = "Übung \\"x\\""'))
+    controller = start(slurm, tmp_path)
+    slurm.submit(1, 60.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 20.0)
+    again = of(start(slurm, tmp_path)).books.books[0]
+    assert again.budget.amount == round(1e12 * MJ_PER_KWH)
+    assert again.held == of(controller).books.books[0].held != {}
