@@ -9,7 +9,6 @@ from tests.reference.bounds import best_set
 from tests.wattqueue_studies.bound_worlds import draw_certificate, draw_problem, ticks_of
 from wattqueue.kernels.cheapest_start import cheapest_starts
 from wattqueue.kernels.knapsack import Knapsacks, best_sets
-from wattqueue.kernels.list_schedule import anneal
 from wattqueue_studies.bound.certificate import GoalRates, cheapest_costs
 from wattqueue_studies.bound.columns import Pricing
 from wattqueue_studies.bound.problem import instance_of
@@ -30,20 +29,31 @@ def test_a_list_is_scheduled_as_tick_by_tick() -> None:
         assert (found.option - problem.jobs.first[:-1]).tolist() == [option for _, option in twin]
 
 
-def test_annealing_leaves_the_list_whose_sum_it_returns() -> None:
+@pytest.mark.parametrize("tries", [0, 1, 60])
+def test_a_part_of_a_list_improves_and_leaves_what_stands_before_it(tries: int) -> None:
+    """What annealing returns is the sum of the list that it leaves: `anneal` begins anew from saved profiles."""
+    better = 0
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
-        problem = draw_problem(rng, jobs=6)
-        lists = Lists(problem)
-        begin = lists.schedule(np.arange(6))
+        lists = Lists(draw_problem(rng, jobs=20))
+        begin = lists.schedule(np.arange(20))
         assert begin is not None
-        profile, placed = lists._work(np.arange(6, dtype=np.int64))
-        best = placed.order.copy()
-        least = anneal(lists.jobs, lists.base, profile, placed, lists._draws(40, rng, 6), best)
-        found = lists.schedule(best)
-        assert sorted(best.tolist()) == list(range(6))
+        low, high = sorted(rng.choice(21, 2, replace=False).tolist())
+        order, part = begin.order(), lists.part(begin.order(), low, 20)
+        least, best = part.annealed(lists.draws(tries, rng, high - low), 50.0)
+        whole = np.concatenate((order[:low], best))
+        assert sorted(whole.tolist()) == list(range(20))
+        assert best[high - low :].tolist() == order[high:].tolist()
+        found, before = lists.schedule(whole), lists.schedule(order)
         assert found is not None
-        assert found.total == least <= begin.total
+        assert before is not None
+        assert found.start[order[:low]].tolist() == before.start[order[:low]].tolist()
+        costs = found.start + lists.jobs.pay[found.option]
+        assert int(costs[best].sum()) == least
+        assert found.total <= before.total
+        better += found.total < before.total
+    assert better <= tries * len(SEEDS)
+    assert tries < 60 or better > len(SEEDS) // 2
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
@@ -70,9 +80,7 @@ def test_best_sets_are_those_of_all_subsets() -> None:
         h = int(first[-1])
         item = rng.permutation(h).astype(np.int64)
         worth, nodes, room = rng.integers(0, 20, h).astype(float), rng.integers(0, 6, h), rng.integers(0, 12, 4)
-        sacks = Knapsacks(
-            first, item, worth, nodes, room, np.zeros(h, np.int8), np.zeros(13), np.zeros((8, 13), np.int8)
-        )
+        sacks = Knapsacks(first, item, worth, nodes, room, np.zeros(h, np.int8), np.zeros((8, 13)))
         length = rng.integers(1, 5, 4).astype(float)
         total = 0.0
         for k in range(4):

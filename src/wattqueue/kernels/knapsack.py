@@ -16,7 +16,7 @@ from wattqueue.kernels.state import Array
 class Knapsacks(NamedTuple):
     """``first`` (K + 1,) first item of each interval in ``item`` (h,), which has the place of each item's price in
     ``worth`` (h,); ``nodes`` (h,) of each price's job; ``room`` (K,) nodes of each interval; ``chosen`` (h,) int8, by
-    price; ``best`` (W + 1,) and ``taken`` (items of an interval, W + 1) are work space.
+    price; ``table`` (items of an interval + 1, W + 1) is work space.
     """
 
     first: Array
@@ -25,26 +25,31 @@ class Knapsacks(NamedTuple):
     nodes: Array
     room: Array
     chosen: Array
-    best: Array
-    taken: Array
+    table: Array
 
 
 @kernel
-def fill_table(sacks: Knapsacks, interval: int) -> None:
-    """Find the greatest worth for each number of nodes, and which items are in it."""
+def fill_table(sacks: Knapsacks, interval: int, wide: int) -> None:
+    """Find the greatest worth of the first items for each number of nodes; ``wide`` nodes would hold all of them.
+
+    Row k is of the first k items. Numbers of nodes that even all later items leave unused are left out.
+    """
     room = as_int64(sacks.room[interval])
     begin = as_int64(sacks.first[interval])
     for width in range(room + 1):
-        sacks.best[width] = 0.0
+        sacks.table[0, width] = 0.0
     for k in range(sacks.first[interval + 1] - begin):
         place = sacks.item[begin + k]
         nodes = as_int64(sacks.nodes[place])
         worth = sacks.worth[place]
-        for width in range(room, -1, -1):
-            sacks.taken[k, width] = 0
-            if width >= nodes and sacks.best[width - nodes] + worth > sacks.best[width]:
-                sacks.best[width] = sacks.best[width - nodes] + worth
-                sacks.taken[k, width] = 1
+        wide -= nodes
+        least = max(room - wide, 0)
+        for width in range(least, min(nodes, room + 1)):
+            sacks.table[k + 1, width] = sacks.table[k, width]
+        for width in range(max(least, nodes), room + 1):
+            without = sacks.table[k, width]
+            taken = sacks.table[k, width - nodes] + worth
+            sacks.table[k + 1, width] = taken if taken > without else without
 
 
 @kernel
@@ -60,14 +65,15 @@ def choose_set(sacks: Knapsacks, interval: int) -> float:
         sacks.chosen[sacks.item[k]] = 1
     if wide <= sacks.room[interval]:
         return total
-    fill_table(sacks, interval)
+    fill_table(sacks, interval, wide)
     width = as_int64(sacks.room[interval])
     for k in range(end - begin - 1, -1, -1):
         place = sacks.item[begin + k]
-        sacks.chosen[place] = sacks.taken[k, width]
-        if sacks.taken[k, width]:
+        taken = sacks.table[k + 1, width] > sacks.table[k, width]
+        sacks.chosen[place] = 1 if taken else 0
+        if taken:
             width -= as_int64(sacks.nodes[place])
-    return float(sacks.best[sacks.room[interval]])
+    return float(sacks.table[end - begin, as_int64(sacks.room[interval])])
 
 
 @entry

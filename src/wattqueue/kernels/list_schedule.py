@@ -14,6 +14,8 @@ from wattqueue.kernels.state import Array
 
 NEVER = 1 << 61
 """Start of a job that fits at no time."""
+EVERY = 8
+"""Places of a list between two profiles that are saved."""
 
 
 @referenced
@@ -48,6 +50,20 @@ class Placed(NamedTuple):
     order: Array
     start: Array
     option: Array
+
+
+@referenced
+class Saved(NamedTuple):
+    """What is free before every ``EVERY``-th place of a list: profiles as rows of ``time`` (c, r), ``free`` (c, r, R),
+    ``rows`` (c,); ``reached`` (n + 1,) sum before each place; ``start`` of each job; ``places`` (2,) is work space.
+    """
+
+    time: Array
+    free: Array
+    rows: Array
+    reached: Array
+    start: Array
+    places: Array
 
 
 @kernel
@@ -176,28 +192,106 @@ def copy_list(order: Array, copy: Array) -> None:
         copy[k] = order[k]
 
 
+@kernel
+def load_profile(saved: Saved, k: int, profile: Profile) -> None:
+    """Make a profile equal to the saved one of a number."""
+    profile.rows[0] = saved.rows[k]
+    for row in range(saved.rows[k]):
+        profile.time[row] = saved.time[k, row]
+        for i in range(profile.free.shape[1]):
+            profile.free[row, i] = saved.free[k, row, i]
+
+
+@kernel
+def save_profile(profile: Profile, saved: Saved, k: int) -> None:
+    """Save a profile under a number."""
+    saved.rows[k] = profile.rows[0]
+    for row in range(profile.rows[0]):
+        saved.time[k, row] = profile.time[row]
+        for i in range(profile.free.shape[1]):
+            saved.free[k, row, i] = profile.free[row, i]
+
+
+@kernel
+def keep_list(jobs: ListJobs, profile: Profile, placed: Placed, saved: Saved, place: int) -> int:
+    """Schedule a list that is changed from a place on, and save what later tries begin with; return its sum."""
+    first = place // EVERY * EVERY
+    load_profile(saved, as_int64(place // EVERY), profile)
+    total = as_int64(saved.reached[first])
+    for k in range(first, len(placed.order)):
+        if k % EVERY == 0:
+            save_profile(profile, saved, as_int64(k // EVERY))
+        paid = place_job(jobs, profile, placed, as_int64(placed.order[k]))
+        if paid >= NEVER:
+            return NEVER
+        total += paid
+        saved.reached[k + 1] = total
+        saved.start[placed.order[k]] = placed.start[placed.order[k]]
+    return total
+
+
+@kernel
+def try_list(jobs: ListJobs, profile: Profile, placed: Placed, saved: Saved, places: Array, most: float) -> int:
+    """Return the sum of a list that differs from the saved one between two ``places``; NEVER where it is given up.
+
+    It is given up if every job that moved starts as before, or if the sum rose by more than ``most`` up to a place.
+    """
+    first = places[0] // EVERY * EVERY
+    load_profile(saved, as_int64(places[0] // EVERY), profile)
+    total = as_int64(saved.reached[first])
+    moved = False
+    for k in range(first, len(placed.order)):
+        job = as_int64(placed.order[k])
+        paid = place_job(jobs, profile, placed, job)
+        if paid >= NEVER:
+            return NEVER
+        total += paid
+        moved = moved or placed.start[job] != saved.start[job]
+        behind = total - saved.reached[k + 1]
+        if k >= places[1] and (behind > most or (behind == 0 and not moved)):
+            return NEVER
+    return total
+
+
 @entry
-def anneal(jobs: ListJobs, base: Profile, profile: Profile, placed: Placed, draws: Array, best: Array) -> int:
+def anneal(
+    jobs: ListJobs, profile: Profile, placed: Placed, saved: Saved, draws: Array, slack: float, best: Array
+) -> int:
     """Improve a list by simulated annealing; return the least sum found, whose list is left in ``best`` (n,).
 
-    A row of ``draws`` (tries, 4) is a try: two places of the list as shares of its length, whether they are exchanged
-    (below 0.5), and by how much the sum may rise, in ticks.
+    ``saved`` begins with what is free before the list. A row of ``draws`` (tries, 4) is a try: two places of the list,
+    whether they are exchanged (below 0.5), and by how much the sum may rise, in ticks. A try is given up where it is
+    ``slack`` ticks above that.
     """
-    n = len(placed.order)
-    current = list_schedule(jobs, base, profile, placed)
+    current = keep_list(jobs, profile, placed, saved, 0)
     least = current
     copy_list(placed.order, best)
     for row in range(len(draws)):
-        source = int(draws[row, 0] * n)
-        target = int(draws[row, 1] * n)
+        source = int(draws[row, 0])
+        target = int(draws[row, 1])
         swaps = draws[row, 2] < 0.5
+        if source == target:
+            continue
+        saved.places[0] = min(source, target)
+        saved.places[1] = max(source, target)
         move_job(placed.order, source, target, swaps)
-        found = list_schedule(jobs, base, profile, placed)
+        found = try_list(jobs, profile, placed, saved, saved.places, draws[row, 3] + slack)
         if found <= current + draws[row, 3]:
-            current = found
+            current = keep_list(jobs, profile, placed, saved, as_int64(saved.places[0]))
             if found < least:
                 least = found
                 copy_list(placed.order, best)
         else:
             move_job(placed.order, target, source, swaps)
     return least
+
+
+@entry
+def soonest_start(jobs: ListJobs, base: Profile, order: Array) -> int:
+    """Return the earliest time at which any job of a list could start, none of them placed; NEVER for none."""
+    soonest = as_int64(NEVER)
+    for job in order:
+        for option in range(jobs.first[job], jobs.first[job + 1]):
+            start = earliest_start(jobs, base, as_int64(option), as_int64(jobs.release[job]))
+            soonest = min(soonest, start)
+    return soonest

@@ -30,10 +30,10 @@ LOOK = 100
 MOMENTUM = 0.85
 LEAST_SHARE = 0.01
 """Least share of all payments that a partition's units have for own prices to be worth their time."""
-MOST_UNITS = 512
+MOST_UNITS = 2_048
 """Most columns of a knapsack's table; of more units, or watts, several count as one."""
-FEW_JOBS = 60
-"""Most jobs for own prices where several units count as one: small jobs lose by the rounding, many by the time."""
+FEW_JOBS, FEW_STEPS = 100, 3_000
+"""Most jobs for own prices where several units count as one, and most steps: tables are wide there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +96,8 @@ class Ascent:
         return total, slope
 
     def climb(self, most_steps: int) -> HullPrices:
-        """Return the best prices found in so many steps."""
+        """Return the best prices found in so many steps; fewer where several units count as one."""
+        most_steps = most_steps if self.unit == 1 else min(most_steps, FEW_STEPS)
         own, direction = self.own, np.zeros_like(self.own)
         value, slope = self.bound(own)
         best = before = value
@@ -135,8 +136,6 @@ def _knapsacks(room: Whole, interval: Whole, needs: Whole) -> Knapsacks:
     """Return the knapsack of each interval. Shapes (K,), then (h,)."""
     item = np.argsort(interval, kind="stable").astype(np.int64)
     first = np.searchsorted(interval[item], np.arange(len(room) + 1)).astype(np.int64)
-    width, h = int(room.max()) + 1, len(interval)
-    taken = np.zeros((int(np.diff(first).max(initial=1)), width), np.int8)
-    return Knapsacks(
-        first, item, np.zeros(h), needs, np.ascontiguousarray(room), np.zeros(h, np.int8), np.zeros(width), taken
-    )
+    table = np.zeros((int(np.diff(first).max(initial=0)) + 1, int(room.max()) + 1))
+    h = len(interval)
+    return Knapsacks(first, item, np.zeros(h), needs, np.ascontiguousarray(room), np.zeros(h, np.int8), table)

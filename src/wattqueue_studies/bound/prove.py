@@ -15,8 +15,8 @@ from wattqueue_studies.bound.schedules import FoundSchedule
 
 FEW_INTERVALS, FEW_JOBS = 400, 200
 """Intervals of the grid up to so many jobs."""
-MORE_INTERVALS = {False: 1.4, True: 0.22}
-"""Intervals for each further job, without watts and with them: where watts bind, a finer grid gains less than 0.1 %."""
+MORE_INTERVALS = 1.4
+"""Intervals for each further job where watts are not limited: where they are, a finer grid gains some 0.1 %."""
 MOST_STEPS = 7_000
 """Steps of the ascent, at most."""
 FIRST_COLUMNS = 6
@@ -39,7 +39,7 @@ class Proven:
 def intervals_of(instance: Instance) -> int:
     """Return how many intervals a grid has."""
     capped = len(instance.free) > instance.parts
-    return FEW_INTERVALS + int(MORE_INTERVALS[capped] * max(0, len(instance) - FEW_JOBS))
+    return FEW_INTERVALS + int(MORE_INTERVALS * max(0, len(instance) - FEW_JOBS) * (not capped))
 
 
 def prove(

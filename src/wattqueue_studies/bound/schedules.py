@@ -9,17 +9,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.kernels.list_schedule import NEVER, ListJobs, Placed, Profile, anneal, list_schedule
+from wattqueue.kernels.list_schedule import (
+    EVERY,
+    NEVER,
+    ListJobs,
+    Placed,
+    Profile,
+    Saved,
+    anneal,
+    list_schedule,
+    soonest_start,
+)
 from wattqueue.model.jobs import Floats
 from wattqueue_studies.bound.instance import Whole
 from wattqueue_studies.bound.problem import Problem
 
-WHOLE_LIST = 200
-"""Most jobs whose list is improved as a whole; longer ones block by block."""
-BLOCK = 100
-"""Jobs of a block."""
-BLOCK_TRIES = 4_000
-"""Tries of a block."""
+FEW_JOBS, BLOCK, BEHIND = 20, 150, 60
+"""Jobs of a block: three quarters of all, between two limits; and those behind it that are scheduled with it."""
+FEWEST_TRIES = 40
+"""Tries for each job of a block in the first sweep."""
+NEAR_SHARE = 0.8
+"""Share of tries whose places are near each other."""
+WARM, SLACK = 1.0, 5.0
+"""Rise of the sum that is accepted at first, and the rise within a list at which a try is given up; in mean runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +45,33 @@ class FoundSchedule:
     def order(self) -> Whole:
         """Return the jobs by start: a list that gives this schedule, or a better one. Shape (n,)."""
         return np.argsort(self.start, kind="stable").astype(np.int64)
+
+
+class ListPart:
+    """Places of a list that are changed, beside what the jobs before them left free."""
+
+    def __init__(self, jobs: ListJobs, order: Whole, time: Whole, free: Whole) -> None:
+        """Prepare the arrays: ``order`` (k,) of the n jobs; ``time`` (r,) and ``free`` (r, R) before them."""
+        n, k, rows = len(jobs.release), len(order), len(time)
+        kept, most = k // EVERY + 1, rows + 2 * k + 1
+        self.jobs, self.order = jobs, order
+        self.profile = empty_profile(most, free.shape[1])
+        self.placed = Placed(order.copy(), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        self.saved = Saved(
+            np.zeros((kept, most), np.int64), np.zeros((kept, most, free.shape[1]), np.int64), np.zeros(kept, np.int64),
+            np.zeros(k + 1, np.int64), np.zeros(n, np.int64), np.zeros(2, np.int64),
+        )  # fmt: skip
+        self.saved.time[0, :rows], self.saved.free[0, :rows], self.saved.rows[0] = time, free, rows
+
+    def annealed(self, draws: Floats, slack: float) -> tuple[int, Whole]:
+        """Return the least sum of starts and pays that the tries find, and its list. Shape (k,)."""
+        best = self.order.copy()
+        return int(anneal(self.jobs, self.profile, self.placed, self.saved, draws, slack, best)), best
+
+
+def empty_profile(rows: int, resources: int) -> Profile:
+    """Return a profile with room for rows."""
+    return Profile(np.zeros(rows, np.int64), np.zeros((rows, resources), np.int64), np.zeros(1, np.int64))
 
 
 class Lists:
@@ -50,16 +89,9 @@ class Lists:
         run = np.ceil(jobs.run_s * hz).astype(np.int64)
         release = np.ceil(jobs.release_s * hz).astype(np.int64)
         self.jobs = ListJobs(jobs.first.astype(np.int64), release, run, amount, run if pay is None else pay)
-        self.base = self._profile(len(time), 2 * len(jobs) + 1)
+        self.base = empty_profile(len(time) + 2 * len(jobs) + 1, amount.shape[1])
         self.base.time[: len(time)], self.base.free[: len(time)] = time, free[: amount.shape[1]].T
         self.base.rows[0] = len(time)
-
-    def _profile(self, rows: int, more: int) -> Profile:
-        """Return a profile with room for more rows."""
-        resources = self.jobs.amount.shape[1]
-        return Profile(
-            np.zeros(rows + more, np.int64), np.zeros((rows + more, resources), np.int64), np.zeros(1, np.int64)
-        )
 
     def schedule(self, order: Whole) -> FoundSchedule | None:
         """Return the schedule of a list of all jobs; None where one of them never fits."""
@@ -70,7 +102,7 @@ class Lists:
     def _work(self, order: Whole) -> tuple[Profile, Placed]:
         """Return work space for a list."""
         n = len(self.jobs.release)
-        profile = self._profile(len(self.base.time), 0)
+        profile = empty_profile(*self.base.free.shape)
         return profile, Placed(np.array(order, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
 
     def orders(self) -> list[Whole]:
@@ -82,48 +114,51 @@ class Lists:
         return [np.argsort(key, kind="stable").astype(np.int64) for key in keys]
 
     def improved(self, begin: FoundSchedule, tries: int, rng: np.random.Generator) -> FoundSchedule:
-        """Return the best schedule that so many tries find, begun from a schedule."""
-        whole = len(begin.start) <= WHOLE_LIST
-        return self._annealed(begin, tries, rng) if whole else self._by_blocks(begin, tries, rng)
+        """Return the best schedule that so many tries find, begun from a schedule.
 
-    def _annealed(self, begin: FoundSchedule, tries: int, rng: np.random.Generator) -> FoundSchedule:
-        """Improve a list as a whole."""
-        profile, placed = self._work(begin.order())
-        best = placed.order.copy()
-        anneal(self.jobs, self.base, profile, placed, self._draws(tries, rng, len(best)), best)
-        found = self.schedule(best)
+        Lists are improved block by block, in sweeps from begin to end, each with twice the tries of the one before.
+        """
+        n, best = len(begin.start), begin
+        size = min(BLOCK, max(FEW_JOBS, 3 * n // 4))
+        sweeps = max(1, int(np.log2(tries / (2 * n * FEWEST_TRIES) + 1)))
+        each = tries / (2 * n * (2**sweeps - 1))
+        for sweep in range(sweeps):
+            for low in range(-int(rng.integers(size // 2)), n, size // 2):
+                places = max(low, 0), min(low + size, n)
+                best = self._better(best, places, int(each * 2**sweep * (places[1] - places[0])), rng)
+        return best
+
+    def _better(
+        self, begin: FoundSchedule, places: tuple[int, int], tries: int, rng: np.random.Generator
+    ) -> FoundSchedule:
+        """Improve a schedule by tries at some places of its list: what stands before them is fixed."""
+        order, (low, high) = begin.order(), places
+        part = self.part(order, low, high + BEHIND)
+        _, best = part.annealed(self.draws(tries, rng, high - low), SLACK * float(self.jobs.run.mean()))
+        found = self.schedule(np.concatenate((order[:low], best, order[low + len(best) :])))
         return found if found is not None and found.total < begin.total else begin
 
-    def _draws(self, tries: int, rng: np.random.Generator, length: int) -> Floats:
-        """Return the random numbers of tries: places near each other, rises that become smaller. Shape (tries, 4)."""
+    def part(self, order: Whole, low: int, high: int) -> ListPart:
+        """Return the places from ``low`` on to ``high`` of a list, beside the jobs before them."""
+        part = order[low:high]
+        before, placed = self._work(order[:low])
+        list_schedule(self.jobs, self.base, before, placed)
+        soonest = soonest_start(self.jobs, before, part)
+        last = int(before.rows[0])
+        first = max(int(np.searchsorted(before.time[:last], soonest, side="right")) - 1, 0)
+        jobs = self.jobs._replace(release=np.maximum(self.jobs.release, soonest))
+        return ListPart(jobs, part, before.time[first:last], before.free[first:last])
+
+    def draws(self, tries: int, rng: np.random.Generator, length: int) -> Floats:
+        """Return tries: two places, mostly near each other, a share, rises that become smaller. Shape (tries, 4)."""
         draws = rng.random((tries, 4))
-        near = draws[:, 0] + rng.standard_normal(tries) * np.maximum(0.1, 3.0 / length)
-        draws[:, 1] = np.clip(np.where(draws[:, 1] < 0.5, near, rng.random(tries)), 0.0, 1.0 - 1e-12)
-        scale = 0.1 * float(self.jobs.run.mean()) * np.geomspace(1.0, 0.003, tries)
+        far = rng.choice((0.1, 0.3, 1.0), tries) * max(0.1, 3.0 / length)
+        near = draws[:, 0] + rng.standard_normal(tries) * far
+        draws[:, 1] = np.clip(np.where(draws[:, 1] < NEAR_SHARE, near, rng.random(tries)), 0.0, 1.0 - 1e-12)
+        draws[:, :2] = np.floor(draws[:, :2] * length)
+        scale = WARM * float(self.jobs.run.mean()) * np.geomspace(1.0, 0.003, tries)
         draws[:, 3] = -np.log1p(-draws[:, 3]) * scale
         return draws
-
-    def _by_blocks(self, begin: FoundSchedule, tries: int, rng: np.random.Generator) -> FoundSchedule:
-        """Improve blocks of neighbours, those before them fixed; a block is kept if the whole list improves."""
-        best, n = begin, len(begin.start)
-        for _ in range(max(1, tries // BLOCK_TRIES)):
-            order = best.order()
-            size = int(rng.integers(BLOCK // 2, BLOCK + BLOCK // 2))
-            low = int(rng.integers(0, max(1, n - size // 2)))
-            block = self._block(order, low, min(low + size, n), BLOCK_TRIES, rng)
-            found = self.schedule(np.concatenate((order[:low], block, order[low + len(block) :])))
-            if found is not None and found.total < best.total:
-                best = found
-        return best
-
-    def _block(self, order: Whole, low: int, high: int, tries: int, rng: np.random.Generator) -> Whole:
-        """Return the jobs of a block in a better order."""
-        profile, placed = self._work(order[:low])
-        list_schedule(self.jobs, self.base, profile, placed)
-        base, (work, block) = profile, self._work(order[low:high])
-        best = block.order.copy()
-        anneal(self.jobs, base, work, block, self._draws(tries, rng, high - low), best)
-        return best
 
 
 def best_schedule(
@@ -138,8 +173,7 @@ def best_schedule(
     rng = np.random.default_rng(seed)
     found.sort(key=lambda one: one.total)
     if tries:
-        halves = found[:2] if len(problem.jobs) <= WHOLE_LIST else found[:1]
-        found += [lists.improved(one, tries // len(halves), rng) for one in halves]
+        found.append(lists.improved(found[0], tries, rng))
     return min(found, key=lambda one: one.total), found
 
 

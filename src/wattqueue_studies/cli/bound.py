@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wattqueue.runs.perform import RunInputs
     from wattqueue_studies.bound.assess import Search
 
-FEW_TRIES, MANY_TRIES = 100_000, 400_000
+FEW_TRIES, MANY_TRIES = 300_000, 1_000_000
 """Lists that the search tries by default: up to 200 jobs, and for more."""
 
 
@@ -35,7 +35,7 @@ class BoundVerb(Printed, SimulateOptions):
     window: int | None = option(None, "Jobs of a window. [all jobs]", kind=int, least=1, most=2_000)
     windows: int = option(1, "Windows, drawn by seeds 1, 2, ... among busy hours.", kind=int, least=1, most=1_000)
     tries: int | None = option(
-        None, "Lists that the search for schedules tries. [100000, above 200 jobs 400000]", kind=int, least=0,
+        None, "Lists that the search for schedules tries. [300000, above 200 jobs 1000000]", kind=int, least=0,
         most=10**9,
     )  # fmt: skip
     steps: int = option(7_000, "Most steps of the ascent of prices.", kind=int, least=0, most=10**6)
