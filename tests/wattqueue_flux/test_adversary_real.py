@@ -1,0 +1,203 @@
+"""An adversary on a real Flux: the sum of watts never passes the cap, every job ends once, and all of them end.
+
+Submissions, updates, cancellations, drains, reloads and kills of the module, transactions that Flux does not store.
+``WATTQUEUE_ADVERSARIAL_S`` sets the duration of the slow test (an hour by default). The watts are summed afterwards
+from the event logs: at each ``alloc`` and ``free`` as Flux's job manager saw them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.wattqueue_flux import fluxlab
+from tests.wattqueue_flux.fluxlab import IDLE_W, NAME, NET_W, Lab, instance, missing, real_flux, wait_for, write_config
+from wattqueue.live.recordings.replay import replay
+from wattqueue.policy.policy import load_policy
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+Record = Callable[[str, object], None]
+LEDGER = Path(__file__).with_name("ledger.py")
+NODES, ROOM_W = 60, 20 * NET_W
+FAULTY = """
+import importlib.util, random, sys
+
+def mod_main(h, *args):
+    spec = importlib.util.spec_from_file_location("the_module", {module!r})
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    site = [one for one in args if one.startswith("site=")]
+    import site as folders
+    folders.addsitedir(str(module.folder_of(args)))
+    import wattqueue_flux.protocol as protocol
+    stored = protocol.commit_async
+
+    def commit_async(handle, **more):
+        return stored(handle, namespace="nowhere" if random.random() < 0.05 else None, **more)
+
+    protocol.commit_async = commit_async
+    module.mod_main(h, *args)
+"""
+"""The module, of whose transactions Flux refuses one in twenty."""
+
+
+class Fight:
+    """What the adversary does to an instance; ``seed`` decides."""
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        self.lab, self.any = lab, random.Random(seed)
+        self.ids: list[str] = []
+        self.did: Counter[str] = Counter()
+
+    def submit(self) -> None:
+        """Some jobs of all kinds."""
+        more = self.any.choice(
+            [
+                (),
+                ("-t", "30s"),
+                ("--urgency=31",),
+                ("--urgency=0",),
+                ("--begin-time=+1s",),
+                ("-t", "1s"),
+                ("-n3", "-c2"),
+            ]
+        )
+        if self.ids and self.any.random() < 0.2:
+            more = (f"--dependency=afterany:{self.any.choice(self.ids)}",)
+        wanted = [("-N1",), ("-N1",), ("-N2",), ("-N5",), ("-N19",), ("-N40", "--job-name=wide")]
+        nodes = () if "-n3" in more else self.any.choice(wanted)
+        seconds = self.any.choice([0.05, 0.2, 1.0, 3.0])
+        many = 1 if "-N19" in nodes else self.any.choice([1, 5, 20])
+        said = self.lab.run(
+            "submit", *([f"--cc=1-{many}"] if many > 1 else []), f"--setattr=exec.test.run_duration={seconds:g}s",
+            *nodes, *more, "true", check=False,
+        )  # fmt: skip
+        self.ids += [word for word in said.split() if word.startswith(("ƒ", "f"))]
+        self.ids = self.ids[-200:]
+
+    def change(self) -> None:
+        """Of a job its limit, its urgency, or its existence."""
+        if self.ids:
+            job = self.any.choice(self.ids)
+            command = self.any.choice(
+                [("update", job, "duration=+1m"), ("job", "urgency", job, str(self.any.randrange(32))), ("cancel", job)]
+            )
+            self.lab.run(*command, check=False)
+
+    def drain(self) -> None:
+        """Some nodes, and take others back."""
+        begin = self.any.randrange(NODES - 10)
+        self.lab.run("resource", "drain", "--update", f"{begin}-{begin + self.any.randrange(10)}", check=False)
+        self.lab.run("resource", "undrain", "--force", f"0-{self.any.randrange(NODES)}", check=False)
+
+    def reload(self) -> None:
+        """The module, in the regular way."""
+        self.lab.unload()
+        self.lab.load()
+
+    def kill(self) -> None:
+        """The module, without a word."""
+        os.kill(self.lab.module_pid(), signal.SIGKILL)
+        wait_for("its end", lambda: NAME not in self.lab.run("module", "list"))
+        self.lab.load()
+
+    def go(self, seconds: float) -> None:
+        """Fight for so long."""
+        end_s = time.monotonic() + seconds
+        for deed in (self.submit, self.submit, self.reload, self.submit, self.kill):  # at least once each
+            deed()
+        deeds = (self.submit, self.change, self.drain, self.reload, self.kill)
+        while time.monotonic() < end_s:
+            (deed,) = self.any.choices(deeds, (60, 30, 6, 4, 4))
+            deed()
+            self.did[deed.__name__] += 1
+            waiting = self.lab.stats()["pending_jobs"]
+            time.sleep(0.05 if waiting < 50 else 2.0)
+
+    def peace(self) -> None:
+        """Let everything end."""
+        self.lab.run("resource", "undrain", "--force", f"0-{NODES - 1}", check=False)
+        for job in self.lab.jobs():
+            if job["state"] == "INACTIVE":
+                continue
+            if job["name"] == "wide":  # accepted before a reload, so it waits for another cap
+                self.lab.run("cancel", str(job["id"]), check=False)
+            elif job.get("urgency") == 0:
+                self.lab.run("job", "urgency", str(job["id"]), "16", check=False)
+        wait_for("a quiet instance", self.at_rest, 180.0, 1.0)
+
+    def at_rest(self) -> bool:
+        """Whether every job has ended; else note what has not."""
+        left = [job for job in self.lab.jobs() if job["state"] != "INACTIVE"]
+        seen = {"stats": self.lab.stats(), "left": left, "log": self.lab.log().splitlines()[-100:]}
+        (self.lab.folder / "left.json").write_text(json.dumps(seen, indent=1))
+        return not left
+
+
+def check_ledger(lab: Lab, record: Record, did: Counter[str]) -> None:
+    """Never more watts than the cap has room for; every job ended once; each round is decided alike again."""
+    jobs = [json.loads(line) for line in lab.run("python", str(LEDGER), timeout_s=300.0).splitlines()]
+    steps = []
+    for job, events, watts in jobs:
+        names = Counter(name for name, _ in events)
+        assert names["clean"] == 1, f"{job}: {events}"
+        assert max(names["alloc"], names["start"]) <= 1, f"{job}: {events}"
+        at = dict(events)
+        if watts:
+            steps += [(at["alloc"], watts[0]), (at["free"], -watts[0])]
+    used, most = 0, 0
+    for _, watts in sorted(steps):
+        used += watts
+        most = max(most, used)
+    record("jobs", len(jobs))
+    left_w = lab.stats()["used_w"]
+    lab.unload()
+    rounds = [
+        (recorded, again)
+        for path in sorted(lab.folder.glob("views*.jsonl"))
+        for _, recorded, again in replay(path, load_policy("easy"))
+    ]
+    record("instants", len(rounds))
+    sys.stderr.write(f"{len(rounds)} instants, {len(jobs)} jobs, {len(steps) // 2} started, {dict(did)}\n")
+    sys.stderr.write(f"most {most} W of {ROOM_W} W\n")
+    assert most <= ROOM_W
+    assert (used, left_w) == (0, 0)
+    assert most > ROOM_W / 2, "the cap was put to the test"
+    assert [one for one in rounds if one[0] != one[1]] == []
+
+
+def fight(folder: Path, seconds: float, seed: int, record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fight under a constant cap."""
+    write_config(folder, NODES, cap_w=NODES * IDLE_W + ROOM_W)
+    module = folder / f"{NAME}.py"
+    module.write_text(FAULTY.format(module=str(fluxlab.MODULE)))
+    monkeypatch.setattr(fluxlab, "MODULE", module)
+    with instance(folder, emulated=NODES) as lab:
+        one = Fight(lab, seed)
+        one.go(seconds)
+        one.peace()
+        check_ledger(lab, record, one.did)
+        assert "storing R" in lab.log() or seconds < 60.0
+
+
+@real_flux
+def test_no_job_gets_around_the_cap(tmp_path: Path, record_property: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    fight(tmp_path, 30.0, 1, record_property, monkeypatch)
+
+
+@real_flux
+@pytest.mark.slow
+def test_no_job_gets_around_the_cap_for_an_hour(
+    tmp_path: Path, record_property: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = float(os.environ.get("WATTQUEUE_ADVERSARIAL_S", "3600"))
+    fight(tmp_path, seconds, 2, record_property, monkeypatch)
