@@ -115,17 +115,19 @@ class NodeBook:
         """Job by name of the node that it holds."""
         self._list: tuple[Node, ...] | None = None
         self._rows: dict[str, Node] = {}
-        self._parts: dict[frozenset[str] | None, list[str]] = {}
+        self._parts: dict[frozenset[str] | None, tuple[list[str], bool]] = {}
 
     def update(self, instance: FluxInstance) -> None:
         """Take over other nodes, or other states of them."""
         self.instance, self._list, self._parts = instance, None, {}
 
-    def partitions(self, able: frozenset[str] | None) -> list[str]:
-        """Return the partitions of the nodes that may serve a job; of all nodes for None."""
+    def partitions(self, able: frozenset[str] | None) -> tuple[list[str], bool]:
+        """Return the partitions of the nodes that may serve a job (None: all), and whether these lack any of theirs."""
         if able not in self._parts:
             of = self.instance.partition
-            self._parts[able] = sorted({of[name] for name in (of if able is None else able) if name in of})
+            found = {of[name] for name in (of if able is None else able) if name in of}
+            apart = able is not None and sum(part in found for part in of.values()) > len(able)
+            self._parts[able] = sorted(found), apart
         return self._parts[able]
 
     def hold(self, names: Iterable[str], job_id: int) -> None:
@@ -210,7 +212,7 @@ class FluxCluster:
     # -- what the module tells -------------------------------------------------------------------
     def queued(self, job_id: int, key: JobKey, uid: int, priority: int, need: NodeNeed, details: Details) -> None:
         """A job asks for resources."""
-        parts = self.nodes.partitions(need.able)
+        parts, _ = self.nodes.partitions(need.able)
         walltime_s = need.duration_s or self.no_limit_s
         most_w = max((self.most_w(name) for name in parts), default=0) * need.nodes
         row = Job(
@@ -403,5 +405,5 @@ class FluxCluster:
 
     def _able(self) -> dict[JobKey, frozenset[str]]:
         """Return the nodes that may serve a job whose constraints tell nodes of its partitions apart."""
-        waiting = (entry for entry in self.jobs.values() if entry.row.pending)
-        return {e.row.key: e.need.able for e in waiting if e.need is not None and e.need.able is not None}
+        waiting = ((e.row.key, e.need.able) for e in self.jobs.values() if e.row.pending and e.need is not None)
+        return {key: able for key, able in waiting if able is not None and self.nodes.partitions(able)[1]}

@@ -136,6 +136,15 @@ def test_constraints_that_the_policy_does_not_know_choose_other_nodes() -> None:
     assert world.do.grants[0].resources["execution"]["R_lite"][0]["rank"] == "4,6"
 
 
+def test_constraints_that_mean_a_whole_partition_tell_no_nodes_apart() -> None:
+    """Such a job keeps its turn and its reservation, as one without constraints."""
+    world = World()
+    whole = world.submit(2, able=frozenset(f"node{k}" for k in range(1, 9)))
+    some = world.submit(2, able=frozenset({"node5", "node7"}))
+    assert world.cluster.observe().site.nodes == {some: {"node5", "node7"}}
+    assert {row.key: row.partition for row in world.cluster.observe().jobs} == {whole: "all", some: "all"}
+
+
 def test_rows_that_did_not_change_are_the_same_objects() -> None:
     world = World()
     world.submit()
