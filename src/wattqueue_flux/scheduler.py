@@ -272,7 +272,7 @@ class WattQueueScheduler(SafeScheduler):
     def stats_get(self) -> dict[str, Any]:
         """Return the statistics of ``flux module stats``."""
         return {**super().stats_get(), "queue_depth": str(self.queue_depth), "open_w": self.cluster.open_w,
-                "used_w": self.cluster.used_w}  # fmt: skip
+                "used_w": self.cluster.used_w, "nodes_held": len(self.cluster.nodes.holder)}  # fmt: skip
 
     def run(self) -> None:
         """Run until the module is unloaded."""

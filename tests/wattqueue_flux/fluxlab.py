@@ -176,7 +176,7 @@ def instance(
     ready = folder / "uri"
     (folder / "conf").mkdir(exist_ok=True)
     (folder / "conf" / "lab.toml").write_text(config)
-    command = [flux, "start", f"--test-size={brokers}", f"--config-path={folder / 'conf'}"]
+    command = [flux, "start", f"--test-size={brokers}", "--test-exit-mode=leader", f"--config-path={folder / 'conf'}"]
     command += ["-Sbroker.module-nopanic=1"] if nopanic else []
     script = f'echo "$FLUX_URI" > {ready}.new; mv {ready}.new {ready}; sleep 100000'
     log = (folder / "flux.log").open("wb")

@@ -1,0 +1,158 @@
+"""What Flux's jobs may ask for, under WattQueue as the scheduler: queues, properties, dependencies, updates, signals.
+
+Nodes are emulated where jobs only last; brokers are real where processes, housekeeping or lost nodes take part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wattqueue_flux.fluxlab import IDLE_W, NET_W, Lab, instance, missing, real_flux, wait_for, write_config
+from wattqueue.formats.machine.file import write_machine
+from wattqueue.model.machine import Machine, Partition
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+QUEUES = """
+[queues.batch]
+requires = ["slow"]
+[queues.debug]
+requires = ["fast"]
+[policy.jobspec.defaults.system]
+queue = "batch"
+"""
+FAST_W = 500
+
+
+@pytest.fixture
+def queues(tmp_path: Path) -> Iterator[Lab]:
+    """Two queues on two partitions of unlike nodes; room for two nodes of batch and one of debug."""
+    room_w = 2 * NET_W + FAST_W
+    write_config(tmp_path, 6, cap_w=4 * 100 + 2 * 200 + room_w)
+    parts = (Partition("cpu", 4, idle_w=100.0, max_w=300.0), Partition("gpu", 2, idle_w=200.0, max_w=700.0))
+    write_machine(tmp_path / "machine.toml", Machine("two", parts))
+    with (tmp_path / "live.toml").open("a") as file:
+        file.write('partitions = { batch = "cpu", debug = "gpu" }\n')
+    with instance(tmp_path, emulated=6, config=QUEUES, properties="-p slow:0-3 -p fast:4-5") as lab:
+        lab.run("queue", "start", "--all")
+        yield lab
+
+
+def ranks_of(lab: Lab, job: str) -> str:
+    return str(json.loads(lab.run("job", "info", job, "R"))["execution"]["R_lite"][0]["rank"])
+
+
+@real_flux
+def test_queues_and_properties_choose_nodes_and_their_watts(queues: Lab) -> None:
+    lab = queues
+    (small,) = lab.submit(1, seconds=15.0)
+    (fast,) = lab.submit(1, "-q", "debug", seconds=15.0)
+    (named,) = lab.submit(1, "--requires=rank:2", seconds=15.0)
+    wait_for("starts", lambda: lab.states()["RUN"] == 3)
+    assert (ranks_of(lab, small), ranks_of(lab, fast), ranks_of(lab, named)) == ("0", "4", "2")
+    assert lab.stats()["used_w"] == 2 * NET_W + FAST_W
+    (later,) = lab.submit(1, "-q", "debug", seconds=0.2)
+    time.sleep(1.0)
+    assert lab.states() == {"RUN": 3, "SCHED": 1}, "a node is free, its watts are not"
+    wait_for("the end of all", lambda: lab.states()["INACTIVE"] == 4)
+    assert ranks_of(lab, later) in ("4", "5")
+
+
+@real_flux
+def test_a_stopped_queue_starts_nothing_and_goes_on(queues: Lab) -> None:
+    lab = queues
+    lab.run("queue", "stop", "debug")
+    lab.submit(1, "-q", "debug", seconds=0.2)
+    lab.submit(1, seconds=0.2)
+    wait_for("the end of one", lambda: lab.states()["INACTIVE"] == 1)
+    time.sleep(0.5)
+    assert lab.states() == {"INACTIVE": 1, "SCHED": 1}
+    lab.run("queue", "start", "debug")
+    wait_for("the end of both", lambda: lab.states()["INACTIVE"] == 2)
+
+
+@real_flux
+def test_dependencies_begin_times_and_updates_of_waiting_jobs(tmp_path: Path) -> None:
+    write_config(tmp_path, 2, cap_w=2 * IDLE_W + NET_W)
+    with instance(tmp_path, emulated=2) as lab:
+        (first,) = lab.submit(1, seconds=8.0)
+        (after,) = lab.submit(1, f"--dependency=afterok:{first}", seconds=0.2)
+        (later,) = lab.submit(1, "--begin-time=+3s", seconds=0.2)
+        (waits,) = lab.submit(1, "-t10s", seconds=0.2)
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        lab.run("update", waits, "duration=90s")
+        wait_for("the end of all", lambda: lab.states()["INACTIVE"] == 4)
+        jobs = {lab.run("job", "id", name).strip(): name for name in (first, after, later, waits)}
+        found = {jobs[str(job["id"])]: job for job in lab.jobs()}
+        assert {job["result"] for job in found.values()} == {"COMPLETED"}
+        assert found[after]["t_run"] >= found[first]["t_inactive"] - 0.5
+        assert found[later]["t_run"] - found[later]["t_submit"] >= 2.0
+        execution = json.loads(lab.run("job", "info", waits, "R"))["execution"]
+        assert execution["expiration"] - execution["starttime"] == pytest.approx(90.0)
+
+
+@real_flux
+def test_nodes_that_housekeeping_gives_back_serve_at_once_while_the_jobs_watts_count(tmp_path: Path) -> None:
+    """On four real brokers: housekeeping takes long on rank 3 alone."""
+    write_config(tmp_path, 4, cap_w=4 * IDLE_W + 5 * NET_W)
+    (tmp_path / "keep.sh").write_text("#!/bin/sh\ntest $(flux getattr rank) = 3 && sleep 8\nexit 0\n")
+    (tmp_path / "keep.sh").chmod(0o755)
+    config = f'[job-manager.housekeeping]\ncommand = ["{tmp_path}/keep.sh"]\nrelease-after = "0s"\n'
+    with instance(tmp_path, brokers=4, config=config) as lab:
+        wide = lab.run("submit", "-N4", "true").strip()
+        wait_for("its end", lambda: lab.states()["INACTIVE"] == 1)
+        wait_for("three nodes", lambda: lab.stats()["nodes_held"] == 1, 20.0)
+        assert lab.stats()["used_w"] == 4 * NET_W
+        lab.run("run", "-N1", "true")
+        assert lab.stats()["used_w"] >= 4 * NET_W
+        wait_for("the last node", lambda: lab.stats()["used_w"] == 0, 40.0)
+        assert lab.starts_of(wide) == 1
+
+
+@real_flux
+def test_a_broker_that_is_lost_takes_its_node_away_and_the_others_serve(tmp_path: Path) -> None:
+    write_config(tmp_path, 4, cap_w=4 * 300)
+    with instance(tmp_path, brokers=4) as lab:
+        lab.run("run", "-N4", "true")
+        os.kill(int(lab.run("exec", "-r3", lab.flux, "getattr", "broker.pid")), signal.SIGKILL)
+        wait_for("its loss", lambda: lab.run("resource", "list", "-sfree", "-no", "{ranks}").strip() == "0-2")
+        assert lab.run("run", "-N3", "echo", "here").split() == ["here"] * 3
+        (wide,) = lab.submit(1, nodes=4)
+        wait_for("its refusal", lambda: "it needs 4 nodes, and 3" in lab.run("job", "eventlog", wide))
+        assert lab.stats()["used_w"] == 0
+
+
+@real_flux
+def test_a_load_target_parks_the_processes_of_users_who_consent_alone(tmp_path: Path) -> None:
+    """On four real brokers: parked processes stand still, others run on, and after the target all go on."""
+    more = 'targets = "targets.csv"\n[consent]\nevery_s = 0.3\n'
+    write_config(tmp_path, 4, policy="dr-parking", cap_w=4 * 300, more=more)
+    with instance(tmp_path, brokers=4) as lab:
+        tag = "--setattr=system.wattqueue.consent=consent"
+        gives = lab.run("submit", "-N2", tag, "sleep", "977").strip()
+        other = lab.run("submit", "-N1", "sleep", "978").strip()
+        wait_for("starts", lambda: lab.states()["RUN"] == 2)
+        wait_for("the processes", lambda: len(states("sleep 977")) == 2)
+        begin_s = time.time()
+        rows = f"{begin_s},{begin_s + 12.0},{4 * IDLE_W + NET_W},W,3600,event\n"
+        (tmp_path / "targets.csv").write_text("start_s,end_s,limit,unit,notice_s,correlation_id\n" + rows)
+        wait_for("stopped processes", lambda: states("sleep 977") == ["T", "T"])
+        assert states("sleep 978") == ["S"]
+        assert lab.stats()["used_w"] == NET_W
+        wait_for("continued processes", lambda: states("sleep 977") == ["S", "S"])
+        assert lab.stats()["used_w"] == 3 * NET_W
+        lab.run("cancel", gives, other)
+        wait_for("the end of both", lambda: lab.states()["INACTIVE"] == 2)
+
+
+def states(command: str) -> list[str]:
+    """States of all processes of a command."""
+    lines = subprocess.run(["ps", "-eo", "stat=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line[0] for line in lines if line.split(maxsplit=1)[1] == command]
