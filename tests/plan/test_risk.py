@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from tests.sim.invariants import units_of
+from wattqueue.model.domain_load import DomainLoad, domain_loads
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.plan.ratios import LEAST_DAYS
-from wattqueue.plan.risk import DomainLoad, domain_loads, exceedance, over_by_day, resampled_days, worst_of
+from wattqueue.plan.risk import exceedance, over_by_day, resampled_days, worst_of
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 

@@ -10,12 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from wattqueue.errors import MachineError, PolicyError
+from wattqueue.model.domain_load import domain_loads
 from wattqueue.model.machine import Machine
 from wattqueue.model.supply import SupplyTree
 from wattqueue.plan.growth import levels_of
 from wattqueue.plan.prepare import PlanSetup
 from wattqueue.plan.quantiles import NodeQuantiles
-from wattqueue.plan.risk import Exceedance, domain_loads, worst_of
+from wattqueue.plan.risk import Exceedance, over_by_day, worst_of
 from wattqueue.plan.search import climb
 from wattqueue.plan.trial import Trial, Trials, mean_wait_s
 from wattqueue.plan.truth import exceedances
@@ -305,8 +306,6 @@ def with_dip(machine: Machine, name: str, span_s: tuple[float, float], limit_w: 
 
 def _above_s(run: Run, domain: int, limit_w: float, begin_s: float) -> float:
     """Return the seconds of the 8 hours in which a domain counts more than the lowered limit."""
-    from wattqueue.plan.risk import over_by_day
-
     limits = np.full(len(run.machine.supply_tree.domains), np.inf)
     limits[domain] = limit_w
     (load,) = domain_loads(run.machine, run.schedule, limits)

@@ -13,11 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from wattqueue.model.domain_load import DomainLoad
 from wattqueue.model.jobs import Floats
-from wattqueue.model.machine import Machine
-from wattqueue.model.schedule import Schedule
 from wattqueue.plan.ratios import DRAWS, LEAST_DAYS, RESAMPLES
 
 CONFIDENCE = 0.95
@@ -27,53 +25,6 @@ AT_ONCE = 16
 """Draws that are summed together: memory."""
 ROUNDING = 1e-9
 """Relative excess that is no excess: sums of many jobs."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DomainLoad:
-    """The jobs of one domain that has a limit.
-
-    Attributes:
-        name: Its name.
-        limit_w: Its limit.
-        idle_w: Its input while no job runs.
-        job: Rows of the jobs that have units there. Shape (k,).
-        units: Units of each, each counted with what is lost on the way. Shape (k,).
-    """
-
-    name: str
-    limit_w: float
-    idle_w: float
-    job: NDArray[np.int64]
-    units: Floats
-
-
-def domain_loads(machine: Machine, schedule: Schedule, limit_w: Floats) -> list[DomainLoad]:
-    """Return the jobs of each domain with a limit. ``limit_w`` (D,): the limits to compare with, inf for none."""
-    tree = machine.supply_tree
-    in_watts = machine.cap_scope == "machine"
-    idle = tree.input_uw([part.idle_w if in_watts else 0.0 for part in machine.partitions]) / 1e6
-    owner = np.repeat(np.arange(len(schedule.unit_count)), schedule.unit_count)
-    interval = np.repeat(schedule.unit_start, schedule.unit_count)
-    interval += np.arange(len(owner)) - np.repeat(
-        np.cumsum(schedule.unit_count) - schedule.unit_count, schedule.unit_count
-    )
-    low, high = schedule.unit_low[interval], schedule.unit_high[interval]
-    found = []
-    for k in np.flatnonzero(np.isfinite(limit_w)):
-        gain = np.zeros(len(tree.of_unit))
-        for part in tree.below[k]:
-            here = slice(int(machine.unit_start[part.partition]), int(machine.unit_start[part.partition + 1]))
-            gain[here] += np.where(tree.of_unit[here] == part.own, part.gain, 0.0)
-        total = np.concatenate(([0.0], np.cumsum(gain)))
-        units = np.bincount(owner, total[high + 1] - total[low], len(schedule.unit_count))
-        rows = np.flatnonzero(units > 1e-9)
-        found.append(
-            DomainLoad(
-                tree.domains[k].name, float(limit_w[k]), float(idle[k]), rows, np.asarray(units[rows], np.float64)
-            )
-        )
-    return found
 
 
 def over_by_day(load: DomainLoad, span: tuple[Floats, Floats], unit_w: Floats, edge_s: Floats) -> Floats:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.domain_load import domain_loads
 from wattqueue.model.jobs import Floats
 from wattqueue.plan.prepare import PlanSetup
 from wattqueue.plan.ratios import Correlation, RatioLaw, Scores, fit_correlation, phi
-from wattqueue.plan.risk import Exceedance, chunks, domain_loads, exceedance, resampled_days
+from wattqueue.plan.risk import Exceedance, chunks, exceedance, resampled_days
 from wattqueue.sim.engine import Run
 
 

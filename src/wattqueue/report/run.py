@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.comparability import WorkDone
+from wattqueue.model.domain_load import domain_loads
 from wattqueue.model.jobs import Floats, Ints, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import TAU_S, CapFigures, cap_figures, span, waits_so_far
@@ -128,6 +129,42 @@ def _word(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DomainCurve:
+    """A power domain over time: its input by the true mean watts of jobs, and its limit."""
+
+    name: str
+    limit: Steps
+    input: Steps
+
+    @property
+    def excess(self) -> Steps:
+        """Return how far the input is above the limit."""
+        time, row = with_times(self.input.time_s, self.limit.time_s)
+        return Steps(time, excess_w(self.input.value[row], self.limit.at(time)))
+
+
+def domain_curves(jobs: Jobs, schedule: Schedule, machine: Machine, unit_w: Floats) -> tuple[DomainCurve, ...]:
+    """Return the domains with a limit; none where no watts are known. ``unit_w`` (n,): true watts of a unit."""
+    if not machine.supply or np.isnan(unit_w[schedule.ran]).any() or not schedule.ran.any():
+        return ()
+    domains = machine.supply_tree.domains
+    part = machine.option_partition[schedule.option]
+    idle = np.array([p.idle_w if machine.cap_scope != "jobs" else 0.0 for p in machine.partitions])[part]
+    net = np.where(schedule.ran, np.maximum(unit_w - idle, 0.0), 0.0)
+    loads = domain_loads(machine, schedule, np.array([domain.least_limit_w for domain in domains]))
+    first = float(jobs.submit_s.min())
+    limits = {
+        one.name: Steps(np.array(one.limit_s or (first,)), np.array(one.limits_w or (one.least_limit_w,)))
+        for one in domains
+    }
+    depth = {one.name: len(list(machine.supply_tree.path(k))) for k, one in enumerate(domains)}
+    return tuple(
+        DomainCurve(load.name, limits[load.name], load.input_w(first, (schedule.start_s, schedule.end_s), net))
+        for load in sorted(loads, key=lambda load: depth[load.name])
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RunData:
     """One run. Arrays have shape (n,), one element per row of ``jobs``; times are on the trace's clock.
 
@@ -150,6 +187,7 @@ class RunData:
         unit: What a unit is: ``node``, ``socket`` or ``core``.
         cap_scope: What the cap covers (rule 14 of docs/semantics.md).
         metrics: Metrics by name; those of the cap are exact, with phases.
+        domains: Power domains that have a limit, those that feed others first; empty where no watts are known.
     """
 
     about: About
@@ -170,6 +208,7 @@ class RunData:
     unit: str = "node"
     cap_scope: str = "machine"
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    domains: tuple[DomainCurve, ...] = ()
 
     @classmethod
     def of(
@@ -213,6 +252,7 @@ class RunData:
             machine.partitions[0].unit,
             machine.cap_scope,
             {**kept._asdict(), **metrics},
+            domain_curves(jobs, schedule, machine, unit_w),
         )
 
     @property

@@ -12,7 +12,7 @@ from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, provenance, words
 from wattqueue.report.document import Document, Figures, Table
 from wattqueue.report.figure import Drawn
-from wattqueue.report.figures import gantt, power, prediction, queue, users, waiting
+from wattqueue.report.figures import domains, gantt, power, prediction, queue, users, waiting
 from wattqueue.report.html import Html, card, kind_mark
 from wattqueue.report.run import RunData
 from wattqueue.version import __version__
@@ -55,8 +55,11 @@ def report(run: RunData) -> str:
 def pictures(run: RunData) -> list[Drawn]:
     """Return all figures of a run with their kinds, in the order of the page; those without data are left out."""
     found: list[Drawn] = [(power.figure(run), "power")] if run.has_watts else []
+    found.append((gantt.figure(run), "gantt"))
+    limits = domains.figure(run)
+    if limits is not None:
+        found.append((limits, "domains"))
     found += [
-        (gantt.figure(run), "gantt"),
         (queue.figure(run), "queue"),
         (waiting.wait(run), "cdf"),
         (waiting.slowdown(run), "cdf"),

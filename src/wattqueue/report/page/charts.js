@@ -230,6 +230,23 @@ kinds.density = (figure) => {
     ],
   };
 };
+// Power domains over time: the colour is the share of the limit, above it red.
+kinds.domains = (figure) => {
+  const c = figure.columns, { names, step_s: step } = figure.extra, s = figure.x.scale, option = base(), n = names.length, row = new Map(names.map((name, k) => [name, n - 1 - k]));
+  option.grid.left = SMALL() ? 84 : 112;
+  option.tooltip = { ...option.tooltip, trigger: "item", formatter: (hit) => { const i = hit.dataIndex; return tip(`${escaped(c.name[i])} · ${moment(c.time_s[i], figure)}`, [["greatest input", watts(c.input_w[i])], ["limit", watts(c.limit_w[i])], ["headroom", watts(c.limit_w[i] - c.input_w[i])]]); } };
+  const colour = (share) => (share > 1 + 1e-9 ? colours.red : `rgb(${colours.cool[Math.min(Math.round(share * 63), 63)].join(",")})`), short = (t) => (t.length > 14 ? t.slice(0, 13) + "…" : t);
+  key(figure, [["above the limit", colours.red, "box"]], rampBar(colours.cool, "0", "100 % of the limit"));
+  return {
+    ...option, xAxis: timeAxis(figure),
+    yAxis: { ...vertical(figure.y), type: "category", data: [...names].reverse(), splitLine: { show: false }, axisLabel: { color: colours.soft, formatter: short } },
+    series: [{ type: "custom", clip: true, data: Array.from(c.share, (share, i) => [c.time_s[i] / s, row.get(c.name[i]), share]),
+      renderItem(params, api) {
+        const a = api.coord([api.value(0), api.value(1)]), b = api.coord([api.value(0) + step / s, api.value(1)]), high = api.size([0, 1])[1] * .92;
+        return { type: "rect", shape: { x: a[0], y: a[1] - high / 2, width: b[0] - a[0] + .4, height: high }, style: { fill: colour(api.value(2)) } };
+      } }],
+  };
+};
 // A colour scale between its ends, kept on one line.
 function rampBar(scale, low, high) { return `<span class="scale"><span>${low}</span><span class="ramp" style="background:linear-gradient(90deg, ${[0, 12, 25, 38, 50, 63].map((i) => `rgb(${scale[i].join(",")})`).join(",")})"></span><span>${high}</span></span>`; }
 

@@ -221,6 +221,23 @@ def bars(drawing: Drawing, figure: Figure) -> None:
     axes.set(xlabel=figure.x.label, ylabel=figure.y.label)
 
 
+def domains(drawing: Drawing, figure: Figure) -> None:
+    """Draw power domains over time, coloured by the share of their limits; above it in the colour of an excess."""
+    axes, names = drawing.subplots(), figure.extra["names"]
+    share = figure.columns["share"].reshape(len(names), -1)
+    colours = style.cool().with_extremes(over=style.RED)
+    span = (0.0, figure.extra["end_s"] / figure.x.scale, len(names) - 0.5, -0.5)
+    cells = axes.imshow(
+        np.where(share > 1.0 + 1e-9, 2.0, share), aspect="auto", interpolation="nearest", extent=span, cmap=colours,
+        norm=Normalize(0.0, 1.0),
+    )  # fmt: skip
+    axes.grid(visible=False)
+    axes.set(xlabel=figure.x.label, yticks=range(len(names)), yticklabels=names)
+    bar = drawing.colorbar(cells, ax=axes, pad=0.02, extend="max", format=FuncFormatter(lambda v, _: words.percent(v)))
+    bar.set_label("of the limit")
+    bar.outline.set_visible(False)
+
+
 KINDS: dict[str, Callable[[Drawing, Figure], None]] = {
     "power": power,
     "gantt": gantt,
@@ -228,6 +245,7 @@ KINDS: dict[str, Callable[[Drawing, Figure], None]] = {
     "cdf": cdf,
     "density": density,
     "bars": bars,
+    "domains": domains,
     "overlay": several.overlay,
     "cdfs": several.cdfs,
     "pareto": several.pareto,

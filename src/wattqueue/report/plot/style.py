@@ -23,6 +23,8 @@ SERIES = (BLUE, "#d9822b", "#1b9e77", "#c26a9d", "#6fb7e0", "#b0a018", RED, "#6b
 DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)))
 """Line styles of runs: solid, dashed, dotted, dash-dotted."""
 HEAT = ("#fbe3b4", "#f7b25c", "#ea7440", "#c33b4f", "#7d1f63", "#2e1245")
+COOL = ("#cfe3f2", "#8fbfe0", "#4b93c6", "#1f639c", "#0b3566")
+"""The page's scale of colours beside red, as in page/report.css."""
 SIZES = {"gantt": (7.2, 3.9), "queue": (7.2, 3.6), "cdf": (3.5, 2.6), "cdfs": (5.2, 3.4), "density": (3.6, 3.2)}
 """Width and height in inches by kind; one column of a two-column paper is 3.5 wide."""
 USUAL = (7.2, 3.0)
@@ -72,9 +74,18 @@ def blank(kind: str) -> Figure:
 
 def heat() -> LinearSegmentedColormap:
     """Return the colour scale of watts; rising brightness in print stays rising in grey."""
+    return _scale(HEAT)
+
+
+def cool() -> LinearSegmentedColormap:
+    """Return the colour scale of shares of a limit, above which red stands."""
+    return _scale(COOL)
+
+
+def _scale(colours: tuple[str, ...]) -> LinearSegmentedColormap:
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("wattqueue", list(HEAT))
+    return LinearSegmentedColormap.from_list("wattqueue", list(colours))
 
 
 def legend(axes: Axes, **more: Any) -> None:

@@ -1,0 +1,69 @@
+"""The map of power domains over time: how much of its limit each carries.
+
+A row is a domain that has a limit, those that feed others above; a column a stretch of time. Its colour is the greatest
+input in the stretch over the lowest limit, so that no peak is lost; inputs are from the jobs' true mean watts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.model.jobs import Floats
+from wattqueue.report import words
+from wattqueue.report.figure import Axis, Figure, span_of_time, time_axis
+from wattqueue.report.run import RunData
+
+CELLS = 12_000
+"""Cells of the map at most, unless there are more than ``CELLS / LEAST`` domains."""
+LEAST, MOST = 24, 240
+"""Stretches of time."""
+
+
+def figure(run: RunData) -> Figure | None:
+    """Return the map; None for a run without limits of domains.
+
+    Columns, one row for each cell: ``time_s`` its begin, ``name`` of the domain, ``input_w``, ``limit_w``, ``share``.
+    """
+    if not run.domains:
+        return None
+    names = [one.name for one in run.domains]
+    count = len(names)
+    edge = np.linspace(*run.span_s, int(np.clip(CELLS // count, LEAST, MOST)) + 1)
+    inputs = np.array([one.input.maxima(edge) for one in run.domains])
+    limits = np.array([one.limit.minima(edge) for one in run.domains])
+    columns = {
+        "time_s": np.tile(edge[:-1] - run.first_s, count),
+        "name": np.repeat(names, len(edge) - 1),
+        "input_w": inputs.ravel(),
+        "limit_w": limits.ravel(),
+        "share": (inputs / limits).ravel(),
+    }
+    heads = dict(zip(columns, ("from", "domain", "greatest input", "limit", "of the limit"), strict=True))
+    more = {"names": names, "step_s": float(edge[1] - edge[0]), **span_of_time(run)}
+    said = says(run, inputs / limits)
+    return Figure("domains", "Power domains", said, time_axis(run), Axis("power domain"), columns, heads, more)
+
+
+def says(run: RunData, share: Floats) -> str:
+    """Return which domain is fullest, what it has left, and which are above their limits, exactly. Shape (D, bins)."""
+    begin, end = run.span_s
+    row = int(np.argmax(share.max(1)))
+    fullest = run.domains[row]
+    left = [one.limit.integral(begin, end) - one.input.integral(begin, end) for one in run.domains]
+    least = int(np.argmin([w / one.limit.integral(begin, end) for w, one in zip(left, run.domains, strict=True)]))
+    mean = words.watts(left[least] / (end - begin))
+    said = [
+        f"{fullest.name} is fullest: {words.percent(float(share[row].max()))} of its limit at most.",
+        f"Least headroom on average has {run.domains[least].name}: {mean}.",
+    ]
+    over = []
+    for one in run.domains:
+        above, length = one.excess.within(begin, end)
+        if (above > 0).any():
+            over.append((float(length[above > 0].sum()), float(above.max()), one.name))
+    if not over:
+        return " ".join([*said, "No domain is above its limit by the mean watts of jobs."])
+    longest, most_w, name = max(over)
+    what = words.count(len(over), "domain is", "domains are")
+    said.append(f"{what} above the limit, {name} for longest: {words.span(longest)}, by at most {words.watts(most_w)}.")
+    return " ".join(said)
