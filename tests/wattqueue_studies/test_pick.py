@@ -34,15 +34,15 @@ def test_a_forecast_knows_limits_and_ended_jobs_only() -> None:
     history = queue()
     known = history.predicted(1_000.0)
     assert known.runtime_s.tolist() == [100, 6_000, 9_000, 100]  # 4 as its user's job 1; the others by their limits
-    wait_s = history.forecast(load_policy("fcfs"), 1_000.0, known, NONE)
+    wait_s = history.forecast(load_policy("fcfs"), 1_000.0, known, history.past(1_000.0), NONE)
     assert wait_s == pytest.approx(((6_200 - 1_000) + (15_200 - 1_000)) / 2, abs=2.0)
 
 
 def test_jobs_to_come_have_the_waits_of_the_next_day_only() -> None:
     history = queue()
     later = Arrivals(np.array([2]), np.array([DAY_S - 100.0]))
-    with_it = history.forecast(load_policy("fcfs"), 1_000.0, history.predicted(1_000.0), later)
-    without = history.forecast(load_policy("fcfs"), 1_000.0, history.predicted(1_000.0), NONE)
+    with_it = history.forecast(load_policy("fcfs"), 1_000.0, history.predicted(1_000.0), history.past(1_000.0), later)
+    without = history.forecast(load_policy("fcfs"), 1_000.0, history.predicted(1_000.0), history.past(1_000.0), NONE)
     assert with_it == pytest.approx(without * 2 / 3, abs=1.0)  # nothing runs then: it does not wait
 
 

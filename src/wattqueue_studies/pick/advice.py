@@ -41,15 +41,19 @@ class Advice:
 def advise(history: QueueHistory, now_s: float, rows: Sequence[str], seed: int, draws: int = 1) -> Advice:
     """Forecast the next day under rows, each with the same draws of arrivals. Raises: InputError where none can be."""
     rng = np.random.default_rng(seed)
-    known, drawn = history.predicted(now_s), [history.drawn(now_s, rng) for _ in range(draws)]
+    known, past = history.predicted(now_s), history.past(now_s)
+    drawn = [history.drawn(now_s, rng) for _ in range(draws)]
     waits, left_out = {}, dict(LEFT_OUT)
     for row in rows:
         try:
-            policy = load_policy(row)
-            if oracles := oracles_of(policy):
+            policies = [load_policy(row) for _ in drawn]  # what one has learned, the next must not know
+            if oracles := oracles_of(policies[0]):
                 left_out[row] = f"reads the future ({oracles})"
                 continue
-            waits[row] = float(np.mean([history.forecast(load_policy(row), now_s, known, one) for one in drawn]))
+            found = [
+                history.forecast(policy, now_s, known, past, one) for policy, one in zip(policies, drawn, strict=True)
+            ]
+            waits[row] = float(np.mean(found))
         except WattQueueError as error:
             left_out[row] = str(error)
     if not waits:

@@ -97,13 +97,15 @@ class QueueHistory:
             last[int(jobs.user.codes[row])].append(row)
         for row in (*self.running(now_s).tolist(), *self.waiting(now_s).tolist()):
             two = last.get(int(jobs.user.codes[row]), [])[-2:]
-            if two:
-                run[row] = min(float(run[two].mean()), run[row])
-                watts[row] = float(watts[two].mean())
+            if two:  # of one alone, the mean of it with itself
+                run[row] = min((run[two[0]] + run[two[-1]]) / 2.0, run[row])
+                watts[row] = (watts[two[0]] + watts[two[-1]]) / 2.0
         return replace(jobs, runtime_s=run, mean_power_w=None if np.isnan(watts).all() else watts, max_power_w=None)
 
-    def forecast(self, policy: Policy, now_s: float, known: Jobs, arrivals: Arrivals) -> float:
+    def forecast(self, policy: Policy, now_s: float, known: Jobs, past: Past, arrivals: Arrivals) -> float:
         """Return the mean wait, in seconds of the next day, of the jobs that wait and those to come.
+
+        ``known`` and ``past`` are what ``predicted`` and ``past`` return for the instant.
 
         A job that has not started by its end has waited until then. Raises: PolicyError for a row of parts that are
         not compiled.
@@ -113,7 +115,7 @@ class QueueHistory:
         if not len(rows):
             return 0.0
         submit = np.concatenate((np.full(len(waiting), now_s), now_s + arrivals.after_s))
-        start = self._starts(policy, now_s, known, rows, submit)
+        start = self._starts(policy, now_s, known, past, rows, submit)
         return float((np.minimum(start, now_s + DAY_S) - submit).mean())
 
     def advance(self, policy: Policy, now_s: float) -> float:
@@ -123,13 +125,15 @@ class QueueHistory:
         if not len(rows):
             return 0.0
         submit = np.maximum(self.jobs.submit_s[rows], now_s)
-        start = self._starts(policy, now_s, self.jobs, rows, submit)
+        start = self._starts(policy, now_s, self.jobs, self.past(now_s), rows, submit)
         work = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)[rows]
         begun = start < until_s
         self.start_s[rows[begun]], self.end_s[rows[begun]] = start[begun], (start + work)[begun]
         return float((np.minimum(start, until_s) - submit).sum())
 
-    def _starts(self, policy: Policy, now_s: float, table: Jobs, rows: Rows, submit_s: Floats) -> Floats:
+    def _starts(
+        self, policy: Policy, now_s: float, table: Jobs, past: Past, rows: Rows, submit_s: Floats
+    ) -> Floats:  # fmt: skip
         """Return when jobs start within the next day, inf for later ones. Shape as ``rows``."""
         run = self.running(now_s)
         both, k = table.take(np.concatenate((run, rows))), len(run)
@@ -138,7 +142,6 @@ class QueueHistory:
         for column in (work, limit):
             column[:k] = np.maximum(column[:k] - (now_s - self.start_s[run]), BEFORE_S) + BEFORE_S
         jobs = replace(both, submit_s=submit, runtime_s=work, walltime_s=limit, start_s=None)
-        past = self._past(now_s)
         simulation = Simulation(jobs, self.machine, policy, self.cap, None, NodeEvents.none(), past=past)
         if simulation.session.needs.controls or simulation.session.needs.pass_in_python:
             raise PolicyError("has parts that are not compiled", where=policy.name)
@@ -147,7 +150,7 @@ class QueueHistory:
         found: Floats = np.where(np.isin(log.state, STARTED), log.start, np.inf)[k:]
         return found
 
-    def _past(self, now_s: float) -> Past:
+    def past(self, now_s: float) -> Past:
         """Return the jobs that ended lately, which parts that learn are taught."""
         rows = np.flatnonzero((self.end_s <= now_s) & (self.end_s > now_s - MEMORY_S))
         rows = rows[np.argsort(self.end_s[rows], kind="stable")]
