@@ -20,12 +20,19 @@ import numpy as np
 
 from bench.harness import Measured, Skip, benchmark
 from tests.wattqueue_flux.fluxlab import IDLE_W, NET_W, Lab, instance, missing, wait_for, write_config
+from wattqueue.formats.machine.file import read_machine
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.signals import Cap
+from wattqueue.policy.policy import load_policy
+from wattqueue.sim.engine import simulate
 
 NODES = QUEUED = 10_000
 ROOM = 6000
 """Jobs that the cap has room for."""
 SIMPLE_S = 60.0
 """How long Flux's own scheduler is watched; it would take minutes for all."""
+FREE, SAME_S = 120, 0.05
+"""Jobs of a free run, and how far starts of one decision lie apart."""
 SETTLE_S = 3.0
 """From the last decision until Flux has stored it."""
 CLIENT = Path(__file__).parents[1] / "peers" / "flux_client.py"
@@ -101,3 +108,48 @@ def answers() -> Measured:
         for topic, took in found.items()
     }  # fmt: skip
     return Measured(max(one["p99_ms"] for one in detail.values()), detail=detail)
+
+
+@benchmark("Flux: starts of a free run away from the simulator's, 120 jobs on 32 nodes, p90", unit="s")
+def free_run() -> Measured:
+    """One workload in Flux and in the simulator: EASY under a cap for 20 nodes; all jobs wait at the beginning.
+
+    The detail names the first start, in the simulator's order, that another job of Flux went before.
+    """
+    if reason := missing():
+        raise Skip(reason)
+    rng = np.random.default_rng(7)
+    nodes, seconds = rng.integers(1, 5, FREE), rng.integers(2, 9, FREE).astype(float)
+    limits, cap_w = seconds * rng.integers(1, 4, FREE) + 5.0, 32 * IDLE_W + 20 * NET_W
+    with tempfile.TemporaryDirectory() as name:
+        write_config(Path(name), 32, policy="easy", cap_w=cap_w)
+        machine = read_machine(Path(name) / "machine.toml")
+        run = simulate(
+            Jobs.build(np.zeros(FREE), nodes, seconds, walltime_s=limits), machine, load_policy("easy"),
+            cap=Cap.constant(cap_w),
+        )  # fmt: skip
+        with instance(Path(name), emulated=32, load=False) as lab:
+            rows = json.dumps([*zip(nodes.tolist(), seconds.tolist(), limits.tolist(), strict=True)])
+            command = [lab.flux, "python", str(CLIENT), "list"]
+            environment = {**os.environ, "FLUX_URI": lab.uri}
+            said = subprocess.run(command, input=rows, capture_output=True, text=True, check=True, env=environment)
+            lab.load()
+            wait_for("the end of all", lambda: lab.states()["INACTIVE"] == FREE, 400.0, 1.0)
+            started = {str(job["id"]): float(job["t_run"]) for job in lab.jobs()}
+    live_s = np.array([started[number] for number in said.stdout.split()])
+    own_s, live_s = run.schedule.start_s, live_s - live_s.min()
+    away_s = live_s - own_s
+    order = sorted(range(FREE), key=lambda k: (own_s[k], k))
+    late = next((k for i, k in enumerate(order) if any(live_s[j] < live_s[k] - SAME_S for j in order[i + 1 :])), None)
+    first = None
+    if late is not None:
+        before = min((k for k in order[order.index(late) + 1 :]), key=lambda k: live_s[k])
+        first = {"job": late, "simulated_s": float(own_s[late]), "flux_s": float(live_s[late]), "overtaken_by": before,
+                 "its_simulated_s": float(own_s[before]), "its_flux_s": float(live_s[before])}  # fmt: skip
+    spread = {f"p{q}_s": float(np.percentile(away_s, q)) for q in (0, 10, 50, 90, 100)}
+    detail = {
+        **spread,
+        "simulated_end_s": float((own_s + seconds).max()),
+        "flux_end_s": float((live_s + seconds).max()),
+    }
+    return Measured(float(np.percentile(np.abs(away_s), 90)), detail={**detail, "first_that_differs": first})

@@ -1,4 +1,6 @@
-"""What asks a real Flux, run by ``flux python``: ``submit COUNT`` jobs of one node, or ``ask`` its scheduler.
+"""What asks a real Flux, run by ``flux python``: ``submit COUNT`` jobs of one node, ``list`` of jobs, ``ask``.
+
+``list`` reads ``[[nodes, seconds, limit in seconds], ...]`` from its input, and prints the number of each job.
 
 ``ask`` prints one line of JSON an answer, ``[question, when it was asked, seconds]``, until its input ends.
 """
@@ -16,11 +18,11 @@ import flux.job
 PAUSE_S = 0.02
 
 
-def jobspec() -> flux.job.JobspecV1:
+def jobspec(nodes: int = 1, seconds: float = 600.0, limit_s: float = 600.0) -> flux.job.JobspecV1:
     """A job that only lasts."""
-    spec = flux.job.JobspecV1.from_command(["true"], num_nodes=1, num_tasks=1)
-    spec.duration = 600
-    spec.setattr("system.exec.test.run_duration", "600s")
+    spec = flux.job.JobspecV1.from_command(["true"], num_nodes=nodes, num_tasks=nodes)
+    spec.duration = limit_s
+    spec.setattr("system.exec.test.run_duration", f"{seconds}s")
     return spec
 
 
@@ -31,6 +33,12 @@ def submit(handle: flux.Flux, count: int) -> None:
         asked = [flux.job.submit_async(handle, text, novalidate=True) for _ in range(min(200, count - begin))]
         for future in asked:
             future.get_id()
+
+
+def submit_list(handle: flux.Flux) -> None:
+    """Submit unlike jobs, one after the other."""
+    for row in json.load(sys.stdin):
+        print(int(flux.job.submit(handle, jobspec(*row).dumps())))
 
 
 def has_scheduler(handle: flux.Flux) -> bool:
@@ -71,4 +79,7 @@ def ask(handle: flux.Flux) -> None:
 
 
 if __name__ == "__main__":
-    submit(flux.Flux(), int(sys.argv[2])) if sys.argv[1] == "submit" else ask(flux.Flux())
+    if sys.argv[1] == "submit":
+        submit(flux.Flux(), int(sys.argv[2]))
+    else:
+        {"list": submit_list, "ask": ask}[sys.argv[1]](flux.Flux())

@@ -75,16 +75,23 @@ class Instructions(Protocol):
 
 
 class StartsBeside:
-    """A journal of the writes that are no starts: Flux records each start in its job's event log, with its watts."""
+    """A journal of the writes that start no job: Flux records each start in its job's event log, with its watts.
 
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
+    ``waits`` tells whether a job waits: what is changed of it then is part of its start.
+    """
+
+    def __init__(self, journal: Journal, waits: Callable[[JobKey | None], bool]) -> None:
+        self.journal, self.waits = journal, waits
+
+    def _starts(self, write: Write) -> bool:
+        return isinstance(write, ReleaseJob) or (isinstance(write, ChangeJob) and self.waits(write.key))
 
     def intend(self, writes: Sequence[Write]) -> list[int]:
         """Record the writes that are no starts; 0 stands for what is not recorded. Raises: OutputError."""
-        kept = [write for write in writes if not isinstance(write, ReleaseJob | ChangeJob)]
+        starts = [self._starts(write) for write in writes]
+        kept = [write for write, starting in zip(writes, starts, strict=True) if not starting]
         numbers = iter(self.journal.intend(kept) if kept else ())
-        return [0 if isinstance(write, ReleaseJob | ChangeJob) else next(numbers) for write in writes]
+        return [0 if starting else next(numbers) for starting in starts]
 
     def record_outcomes(self, outcomes: Sequence[tuple[int, str]]) -> None:
         """Record the outcomes of these. Raises: OutputError."""
@@ -282,6 +289,11 @@ class FluxCluster:
         row = entry.row
         self.queued(job_id, row.key, row.uid, entry.priority, entry.need, entry.details)
         self.jobs[job_id].row = self.jobs[job_id].row._replace(reason="Flux did not store the allocation")
+
+    def waits(self, key: JobKey | None) -> bool:
+        """Whether a job waits for its start."""
+        entry = None if key is None else self.jobs.get(self._id.get(key, -1))
+        return entry is not None and entry.row.pending
 
     # -- the driver ------------------------------------------------------------------------------
     def observe(self) -> Snapshot:

@@ -78,7 +78,7 @@ class WattQueueScheduler(SafeScheduler):
         self.cluster = FluxCluster(self._instance(resources), self, time.time, math.inf if limit_s is None else limit_s)
         self.controller: Controller = assemble(self.config, self.cluster)
         applier, layout = self.controller.applier, self.controller.planner.layout
-        applier.journal = StartsBeside(applier.journal)
+        applier.journal = StartsBeside(applier.journal, self.cluster.waits)
         self.cluster.most_w = lambda name: layout.most_net_w(layout.partition_of[name])
         run_small_rounds(self.controller.planner)
         self.journal = ControllerLog(self.log.notice, self.log.debug)

@@ -211,10 +211,14 @@ class Kept:
 
 
 def test_starts_are_left_to_fluxs_event_log_and_other_writes_are_recorded() -> None:
-    kept, pool = Kept(), SetPool("watts", "0", "9", 9)
-    journal = StartsBeside(kept)
-    numbers = journal.intend([release(JobKey("f1", 0.0)), pool])
-    assert (numbers, kept.writes) == ([0, 1], [pool])
+    world, kept, pool = World(), Kept(), SetPool("watts", "0", "9999", 9999)
+    runs, waits = world.submit(), world.submit()
+    world.cluster.apply(pool)
+    world.cluster.apply(release(runs))
+    journal = StartsBeside(kept, world.cluster.waits)
+    counts = [ChangeJob(key.name, "200", "100", JobFields(watts=100), key=key) for key in (runs, waits)]
+    numbers = journal.intend([release(waits), counts[1], pool, counts[0]])
+    assert (numbers, kept.writes) == ([0, 0, 1, 2], [pool, counts[0]])
     journal.record_outcomes([(0, "done"), (1, "done")])
     assert kept.outcomes == [(1, "done")]
 
