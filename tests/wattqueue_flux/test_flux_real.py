@@ -209,7 +209,7 @@ def test_drained_nodes_get_no_job_and_serve_again(tmp_path: Path) -> None:
     write_config(tmp_path, 4, cap_w=4 * 300)
     with instance(tmp_path, brokers=4) as lab:
         lab.run("resource", "drain", "1-3")
-        ids = [lab.run("submit", "-N1", "sleep", "1").strip() for _ in range(3)]
+        ids = [lab.run("submit", "-N1", "sleep", "10").strip() for _ in range(3)]
         wait_for("a start", lambda: lab.states()["RUN"] == 1)
         assert lab.states() == {"RUN": 1, "SCHED": 2}
         lab.run("resource", "undrain", "1-3")
@@ -235,7 +235,7 @@ def test_a_job_without_a_limit_has_no_expiration_and_a_limit_can_be_updated(lab:
 def test_urgency_orders_the_queue_and_held_jobs_wait(tmp_path: Path) -> None:
     write_config(tmp_path, 2, cap_w=2 * 100 + NET_W, policy="flux-priority")
     with instance(tmp_path, emulated=2) as lab:
-        first = lab.submit(1, seconds=1.5)
+        first = lab.submit(1, seconds=10.0)
         wait_for("a start", lambda: lab.states()["RUN"] == 1)
         low, high = lab.submit(1, seconds=0.3), lab.submit(1, "--urgency=30", seconds=0.3)
         (held,) = lab.submit(1, "--urgency=0", seconds=0.3)
