@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,15 +14,19 @@ import pytest
 
 from tests.live.drive import kept, lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from wattqueue.errors import InputError
+from tests.live.slurmlab import wait_for
+from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.tariff import parse_source
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.job_energy import EVERY_S, EnergyRecorder, Rate
 from wattqueue.live.files.energy_records import (
+    ACL,
     EnergyFolder,
     EnergyRecord,
+    access_list,
     folders_of,
     joined,
+    of_account,
     read_records,
     read_running,
 )
@@ -335,7 +340,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="reads as other accounts"
 def sees(uid: int, folder: Path, *, user: int | None = None, account: str | None = None) -> str:
     """What an account finds: names of jobs, or the kind of its error."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom wattqueue.errors import InputError\n"
+        "import sys\nfrom pathlib import Path\nfrom wattqueue.errors import InputError, OutputError\n"
         "from wattqueue.live.files.energy_records import folders_of, read_records\n"
         "def go():\n"
         f"    places = folders_of(Path({str(folder)!r}), {uid}, {user!r}, {account!r})\n"
@@ -443,3 +448,40 @@ def test_a_sum_has_the_weakest_label_and_no_cost_that_lacks_a_part() -> None:
     whole = joined([replace(RECORD, cost=1.0, cost_unit="EUR"), replace(RECORD, job="7", label="modelled")])
     assert (whole.label, whole.cost) == ("modelled", None)
     assert not math.isnan(whole.energy_j)
+
+
+def test_no_round_waits_for_who_manages_accounts(tmp_path: Path) -> None:
+    """The resource manager answers when it answers; from then on managers read the records of their account."""
+    slurm, answer, asked = lab(), threading.Event(), threading.Event()
+
+    def managers() -> dict[str, Sequence[int]]:
+        asked.set()
+        assert answer.wait(30.0)
+        return {"all": [1234]}
+
+    energies = EnergyRecorder(EnergyFolder(tmp_path / "energy"), managers=managers)
+    controller = make(slurm, tmp_path, energies)
+    slurm.submit(1, 30.0, watts=200, partition="p1")
+    rounds(controller, slurm, 60.0)
+    assert asked.is_set()
+    assert len(recorded(tmp_path)) == 1, "the record does not wait either"
+    answer.set()
+    wait_for("the answer", lambda: energies._managers == {"all": [1234]})
+    slurm.submit(1, 30.0, watts=200, partition="p1")
+    rounds(controller, slurm, 60.0)
+    listed = os.getxattr(of_account(tmp_path / "energy", "all"), ACL)
+    assert listed == access_list([1234])
+
+
+def test_managers_that_cannot_be_asked_are_reported(tmp_path: Path) -> None:
+    slurm = lab()
+
+    def managers() -> dict[str, Sequence[int]]:
+        raise OutputError("sacctmgr does not answer")
+
+    energies = EnergyRecorder(EnergyFolder(tmp_path / "energy"), managers=managers)
+    controller = make(slurm, tmp_path, energies)
+    slurm.submit(1, 30.0, watts=200, partition="p1")
+    rounds(controller, slurm, 60.0)
+    assert energies._unmanaged == "sacctmgr does not answer"
+    assert len(recorded(tmp_path)) == 1

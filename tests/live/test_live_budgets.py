@@ -22,7 +22,8 @@ from wattqueue.live.features.budgets import AWAITED_S, LATE_S, LiveBudgets, fore
 from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import BUDGETS, EnergyFolder
 from wattqueue.live.reports.why import read_why, sentence
-from wattqueue.model.budgets import MJ_PER_KWH
+from wattqueue.model.budget_books import BudgetBooks, JobDemand
+from wattqueue.model.budgets import MJ_PER_KWH, Budget
 
 MOST_W = 300.0
 
@@ -304,6 +305,28 @@ def check_faults(seed: int) -> None:
             assert amount * 0.9 <= book.used[period] <= book.budget.amount, (seed, period, amount, book.used)
         stored = of(begin()).books.books[0]
         assert stored.used == book.used, seed
+
+
+def test_a_long_queue_costs_little_and_keeps_its_budget() -> None:
+    """Of most jobs it is only found whether they fit now; none of them is let through beyond the budget."""
+    rng = np.random.default_rng(5)
+    one = Budget("b", frozenset(), 40 * MJ_PER_KWH, "kWh", np.asarray(np.arange(100) * 30 * 86_400.0, float))
+    books, exact = BudgetBooks([one], 600.0, exact=20), BudgetBooks([one], 600.0)
+    jobs = {
+        str(k): JobDemand("ann", "", 300.0 * float(rng.integers(1, 5)), float(rng.integers(600, 36_000)))
+        for k in range(300)
+    }
+    through = []
+    for found in (books, exact):
+        found.let_through(0.0, jobs)
+        through.append([name for name in jobs if name not in found.barred])
+        booked = sum(found.books[0].budget.most(jobs[n].watts, jobs[n].span_s, 0.0, 600.0)[0] for n in through[-1])
+        assert booked <= one.amount
+    assert len(through[0]) >= len(through[1]), "small jobs behind go by as they would"
+    many = {str(k): JobDemand("ann", "", 900.0, 36_000.0 + k) for k in range(10_000)}
+    books.let_through(0.0, many)
+    assert len(books.barred) > 9_000
+    assert all(one.until_s > 0.0 for one in books.barred.values())
 
 
 def test_amounts_of_any_size_are_stored(tmp_path: Path) -> None:

@@ -49,6 +49,9 @@ class BudgetBooks:
     budgets: Sequence[Budget]
     ahead_s: float
     """How long after a job was let through it may start."""
+    exact: float = math.inf
+    """Of so many barred jobs of the same budgets it is found when they fit, and that is kept for them; the others are
+    barred until the next period, and who asks must ask again then."""
     barred: dict[str, Barred] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)
     """What ended jobs used of their maximum, by user; of all under the empty name."""
@@ -97,6 +100,8 @@ class BudgetBooks:
         Returns the times until which jobs are barred that were barred until another time before; now for none.
         """
         others: list[Amounts] = [{} for _ in self.books]
+        barred: dict[tuple[tuple[str, float], ...], tuple[int, JobDemand]] = {}
+        """How many jobs were barred by their budgets and shares, and the least of them."""
         changed: dict[str, float] = {}
         before, self.barred = self.barred, {}
         for name, job in waiting.items():
@@ -107,7 +112,14 @@ class BudgetBooks:
             if kept is not None and kept.until_s > now_s and (not self.freed or kept.until_s == math.inf):
                 found, amounts = kept, self._kept[name]  # nothing was freed, or it is too large for any period
             else:
-                found, amounts = self._earliest(now_s, job, books, others)
+                key = tuple((book.budget.name, share) for book, share in books)
+                count, least = barred.get(key, (0, job))
+                if count < self.exact:
+                    found, amounts = self._earliest(now_s, job, books, others)
+                else:
+                    found, amounts = self._now(now_s, job, books, others, least)
+                if found.until_s > now_s:
+                    barred[key] = count + 1, min(job, least, key=lambda one: one.watts * one.span_s)
             for (book, _), more in zip(books, amounts, strict=True):
                 sums = others[self.books.index(book)]
                 for period, amount in more.items():
@@ -118,6 +130,27 @@ class BudgetBooks:
                 changed[name] = found.until_s
         self.freed, self._kept = False, {name: self._kept[name] for name in self.barred}
         return changed
+
+    def _now(
+        self,
+        now_s: float,
+        job: JobDemand,
+        books: list[tuple[Book, float]],
+        others: list[Amounts],
+        least: JobDemand,
+    ) -> tuple[Barred, list[Amounts]]:
+        """Return whether a job fits now, and what it books then; ``least`` is one that does not.
+
+        A job that asks for no less of the same does not fit either: what is left only falls.
+        """
+        renewal_s = min(book.budget.renewal_s(now_s) for book, _ in books)
+        if job.watts < least.watts or job.span_s < least.span_s:
+            latest_s = now_s + self.ahead_s
+            amounts = [book.budget.most(job.watts * share, job.span_s, now_s, latest_s) for book, share in books]
+            pairs = zip(books, amounts, strict=True)
+            if all(book.fits(more, others[self.books.index(book)]) for (book, _), more in pairs):
+                return Barred(now_s, ""), amounts
+        return Barred(renewal_s, books[0][0].budget.name), [{} for _ in books]
 
     def _earliest(
         self, now_s: float, job: JobDemand, books: list[tuple[Book, float]], others: list[Amounts]

@@ -38,6 +38,8 @@ from wattqueue.model.budgets import Amounts, Book, Budget
 
 AHEAD_S, AGAIN_S = 600.0, 60.0
 """How long after a job was let through it may start, and how often that is decided again where nothing happened."""
+EXACT = 20
+"""Of so many jobs that wait for the same budgets it is found when they fit."""
 LATE_S = 180.0
 """Slurm ends a job so long after its limit at most: it looks every 30 s, and gives KillWait."""
 AWAITED_S = 7_200.0
@@ -82,6 +84,8 @@ class LiveBudgets:
     _stamp: Stamp = ()
     _decided: tuple[Any, ...] = ()
     _decided_s: float = -math.inf
+    _next_s: float = math.inf
+    """When the first barred job may be let through."""
     _recovered: bool = False
     _users: dict[int, str] = field(default_factory=dict)
 
@@ -93,7 +97,7 @@ class LiveBudgets:
     # -- books as rows ------------------------------------------------------------------------------
     def _open(self, budgets: tuple[Budget, ...]) -> None:
         """Take budgets, with what is booked on those of their names."""
-        self.books, self.held, self.days = BudgetBooks(budgets, AHEAD_S), {}, {}
+        self.books, self.held, self.days = BudgetBooks(budgets, AHEAD_S, EXACT), {}, {}
         of: dict[str, list[Book]] = {}
         for book in self.books.books:
             of.setdefault(book.budget.name, []).append(book)
@@ -148,9 +152,12 @@ class LiveBudgets:
         waiting = self._waiting(now)
         state = (tuple(waiting), self._stamp)
         due = not 0.0 <= now.now_s - self._decided_s < AGAIN_S
+        due |= self._next_s <= now.now_s
+        self.books.freed |= due  # a job that waited before others may have been cancelled
         if due or self.books.freed or state != self._decided:
             self.books.let_through(now.now_s, {name: one for name, (_, one) in waiting.items()})
             self._decided, self._decided_s = state, now.now_s
+            self._next_s = min((one.until_s for one in self.books.barred.values()), default=math.inf)
         for name, one in self.books.barred.items():
             if name in waiting and one.until_s > now.now_s:
                 now.jobs.bar(waiting[name][0], reason(one.until_s, one.by))

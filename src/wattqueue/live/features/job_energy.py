@@ -18,6 +18,7 @@ No decision depends on any of this.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -114,6 +115,8 @@ class EnergyRecorder:
     _open: dict[JobKey, tuple[EnergyRecord, float]] = field(default_factory=dict)
     """Ended jobs whose energy the accounting may still report, and since when."""
     _managers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    _unmanaged: str = ""
+    """Why that could not be asked."""
     _shown: frozenset[int] = frozenset()
     """Users of whom running jobs are written."""
     _seen: set[JobKey] = field(default_factory=set)
@@ -131,6 +134,8 @@ class EnergyRecorder:
             self._note_waits(now)
         if not self._due("jobs", EVERY_S, now.now_s):
             return
+        if self._due("managers", MANAGERS_S, now.now_s):
+            self._ask_managers()
         rows = {row.key: row for row in now.jobs.rows(now.running)}
         for key, row in rows.items():
             if key not in self._followed and (found := self._begun(now, row)) is not None:
@@ -256,11 +261,8 @@ class EnergyRecorder:
                     record = replace(record, **more)
                 except InputError as error:
                     now.troubles.append(f"{name} of jobs: {error}")
-        if record.account and self._due("managers", MANAGERS_S, now.now_s):
-            try:
-                self._managers = self.managers()
-            except WattQueueError as error:
-                now.troubles.append(f"managers of accounts: {error}")
+        if self._unmanaged:
+            now.troubles.append(f"managers of accounts: {self._unmanaged}")
         key, awaited = JobKey(record.job, record.submit_s), self.accounting is not None and record.label == "modelled"
         if not awaited:
             self.final(record)
@@ -270,6 +272,17 @@ class EnergyRecorder:
         self.folder.append(record, self._managers.get(record.account, ()))
         if now.now_s - self._begun_s < FORGET_S:
             self._seen.add(key)
+
+    def _ask_managers(self) -> None:
+        """Ask who manages accounts in a thread: no round waits for it."""
+
+        def ask() -> None:
+            try:
+                self._managers, self._unmanaged = self.managers(), ""
+            except WattQueueError as error:
+                self._unmanaged = str(error)
+
+        threading.Thread(target=ask, name="managers of accounts", daemon=True).start()
 
     def _ask(self, now: RoundState, source: JobSource) -> None:
         """Take over what the accounting reports of jobs that were not measured here, or that nobody here saw end."""
