@@ -85,30 +85,32 @@ def test_the_limit_lies_in_its_range(gpu: GpuLimit, tmp_path: Path) -> None:
     assert gpu.name in find_limits(tmp_path, tmp_path, gpus=True)
 
 
+def readings_of(gpu: GpuLimit, count: int, every_s: float) -> list[float]:
+    """Return so many readings of a meter; the one at its begin is left out."""
+    meter, watts = PowerMeter({gpu.name: gpu}), []
+    meter.read(time.monotonic())
+    for _ in range(count):
+        time.sleep(every_s)
+        watts.append(meter.read(time.monotonic())[gpu.name])
+    assert meter.problems == ()
+    return watts
+
+
 def test_watts_are_those_of_the_energy_counter(busy: GpuLimit) -> None:
     """Ten readings, one a second, beside the energy of that time; its counter has steps of 0.1 s."""
-    meter, watts = PowerMeter({busy.name: busy}), []
-    begin_s, begin_mj = time.monotonic(), busy.library.nvmlDeviceGetTotalEnergyConsumption(busy.handle)
-    for _ in range(10):
-        time.sleep(1.0)
-        watts.append(meter.read(time.monotonic())[busy.name])
-    took_s = time.monotonic() - begin_s
-    energy_w = (busy.library.nvmlDeviceGetTotalEnergyConsumption(busy.handle) - begin_mj) / 1e3 / took_s
-    assert meter.problems == ()
-    assert sum(watts) / len(watts) == pytest.approx(energy_w, rel=0.03)
+    begin_s, begin_j = time.monotonic(), busy.energy_j()
+    watts = readings_of(busy, 10, 1.0)
+    seconds, end_j = time.monotonic() - begin_s, busy.energy_j()
+    assert begin_j is not None
+    assert end_j is not None
+    assert sum(watts) / len(watts) == pytest.approx((end_j - begin_j) / seconds, rel=0.03)
     assert max(watts) <= 1.02 * busy.read(), "the limit holds the mean over a second"
 
 
 def test_watts_of_a_load_that_comes_and_goes(swinging: GpuLimit) -> None:
     """Of reads that are 5 s apart: means of the last second alone would differ by what it was like."""
-    meter = PowerMeter({swinging.name: swinging})
-    meter.read(time.monotonic())
-    watts, seconds = [], []
-    for _ in range(3):
-        time.sleep(5.0)
-        watts.append(meter.read(time.monotonic())[swinging.name])
-        seconds.append(swinging.power_w())
-    assert max(watts) / min(watts) < 1.15, f"{watts}, while the last seconds drew {seconds}"
+    watts = readings_of(swinging, 3, 5.0)
+    assert max(watts) / min(watts) < 1.15
 
 
 def test_an_agent_states_its_watts_and_its_limit(gpu: GpuLimit, tmp_path: Path) -> None:
