@@ -87,6 +87,21 @@ def test_hand_computed() -> None:
     assert [one.limit_w for one in growth.grown(7, math.inf).supply] == [None, None, None]
 
 
+def test_what_always_fits_counts_all_partitions_at_their_most() -> None:
+    growth = MachineGrowth(machine([1_000.0, 1_000.0], None), 0)
+    assert growth.always_fit([300.0, 100.0]) == 6
+    assert growth.always_fit([225.0, 100.0]) == 8
+    assert growth.always_fit([225.0, 110.0]) == 7  # 890 W are left in the first
+    assert growth.always_fit([1_100.0, 100.0]) == 0
+    own = SupplyDomain(name="old", nodes="b", limit_w=90.0)
+    parts = Partition("a", 4, max_w=100.0), Partition("b", 2, max_w=50.0)
+    beside = MachineGrowth(Machine("m", parts, supply=(SupplyDomain(name="new", nodes="a", limit_w=500.0), own)), 0)
+    assert beside.carries_each(100.0)
+    assert beside.fits(100.0) == 5
+    assert beside.always_fit([100.0, 50.0]) == 0  # b may be above its own limit
+    assert beside.always_fit([100.0, 45.0]) == 5
+
+
 def test_a_breaker_stands_above_all() -> None:
     plain = Machine("m", (Partition("a", 4, max_w=100.0), Partition("b", 2, max_w=50.0)))
     growth = MachineGrowth(constant_limits(plain, 1_000.0), 0)

@@ -141,8 +141,7 @@ class _ByJobs:
     def most(self, factor: float) -> int:
         """Return the most nodes that pass."""
         setup = self.setup
-        most_w = setup.greatest_unit_w * factor
-        begin = int(setup.growth.fits(most_w)) if setup.growth.carries_each(most_w) else 0
+        begin = setup.growth.always_fit([watts * factor for watts in setup.greatest_unit_w])
         return climb(lambda nodes: self.passes(nodes, factor), begin, levels_of(setup.growth.part.nodes), self._limit)
 
     @property

@@ -79,14 +79,14 @@ class MachineGrowth:
         watts[self.partition] = 0.0
         return watts
 
-    def fits(self, unit_w: float) -> float:
+    def fits(self, unit_w: float, others_w: Sequence[float] | None = None) -> float:
         """Return how many nodes fit if each of their units draws ``unit_w``; inf where nothing limits them.
 
         From the bottom up (rule 22): a domain carries what its limit leaves beside its base and the other partitions
         at their stated maxima, and no more than what fits below it.
         """
         tree = self.tree
-        taken = tree.input_uw(self._others_w)
+        taken = tree.input_uw(self._others_w if others_w is None else others_w)
         most = np.array([math.inf if k in self.own else 0.0 for k in range(len(tree.domains))])
         top = 0.0 if len(tree.domains) else math.inf
         each_uw = round(self.scope_w(unit_w, self.partition) * 1e6) * self.part.units_per_node
@@ -128,7 +128,21 @@ class MachineGrowth:
         nodes = np.zeros(len(self.tree.domains))
         for path in self.paths:
             nodes[path] += 1
-        return bool((nodes * each_w <= self.room_w * (1.0 + 1e-12)).all())
+        there = nodes > 0  # what other partitions do to domains of their own is no matter of this one
+        return bool((nodes[there] * each_w <= self.room_w[there] * (1.0 + 1e-12)).all())
+
+    def always_fit(self, unit_w: Sequence[float]) -> int:
+        """Return how many nodes fit whatever runs, if units of each partition draw no more than ``unit_w`` (P,).
+
+        0 where other partitions alone may then be above a limit, or a lowest domain does not carry one node.
+        """
+        others = [self.scope_w(w, p) for p, w in enumerate(unit_w)]
+        others[self.partition] = 0.0
+        above = self.tree.input_uw(others) > np.rint(np.minimum(self.limits_w, 1e12) * 1e6)
+        mine = float(unit_w[self.partition])
+        if above.any() or not self.carries_each(mine):
+            return 0
+        return int(self.fits(mine, others))
 
     def counts(self, nodes: int) -> list[int]:
         """Return how many of so many nodes each own domain gets.

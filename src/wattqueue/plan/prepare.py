@@ -129,9 +129,9 @@ class PlanSetup:
         return float(self.growth.part.max_w or 0.0) * self.per_node
 
     @property
-    def greatest_unit_w(self) -> float:
-        """Return the most that a unit is known to draw: stated, or measured above it."""
-        return max(float(self.growth.part.max_w or 0.0), self.measured.greatest)
+    def greatest_unit_w(self) -> list[float]:
+        """Return the most that a unit of each partition is known to draw: stated, or measured above it. (P,)."""
+        return [max(part.max_w or 0.0, self.measured.greatest, part.idle_w) for part in self.machine.partitions]
 
     def at_watts(self, node_w: float) -> PlanSetup:
         """Return the setup in which a node that grows has another stated maximum."""

@@ -71,8 +71,7 @@ class Trials:
         machine = self.setup.growth.grown(nodes, math.inf)
         parts = machine.partitions
         idle = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in parts]
-        greatest = [max(part.max_w or 0.0, self.setup.measured.greatest, part.idle_w) for part in parts]
-        most = [self.setup.growth.scope_w(w, p) for p, w in enumerate(greatest)]
+        most = [self.setup.growth.scope_w(w, p) for p, w in enumerate(self.setup.greatest_unit_w)]
         high = self._place(machine, most) + 1
         return max(self._place(machine, idle) + 1, high - LOWEST), high
 

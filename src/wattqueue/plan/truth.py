@@ -41,7 +41,7 @@ class RunTruth:
         ran, units = plan.ran, np.maximum(jobs.nodes, 1)
         part = np.where(ran, machine.option_partition[plan.option], 0)
         idle = np.array([p.idle_w if machine.cap_scope != "jobs" else 0.0 for p in machine.partitions])[part]
-        most = np.array([max(p.max_w or 0.0, setup.measured.greatest, p.idle_w) for p in machine.partitions])[part]
+        most = np.array(setup.greatest_unit_w)[part]
         length = np.where(ran, np.maximum(plan.end_s - plan.start_s, 1e-6), 1.0)
         mean = np.where(ran, np.nan_to_num(plan.energy_j) / length / units, 0.0)
         level = setup.measured.level_w if setup.physics is None else mean[:, None]
