@@ -1,0 +1,83 @@
+"""Budgets beside a real Slurm: jobs over the budget wait, and a controller that is killed keeps its books."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.live.site import Site, cap_text
+from tests.live.slurmlab import wait_for
+from wattqueue.live.features.budgets import LATE_S
+from wattqueue.live.files.energy_records import folders_of, read_records
+from wattqueue.live.reports.why import read_why, sentence
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
+LIMIT_MIN = 5
+MOST_MJ = round(300.0 * 1e3 * (60 * LIMIT_MIN + LATE_S))
+"""What a job of one node sets aside."""
+
+
+def books(site: Site) -> tuple[dict[str, int], int]:
+    """What is set aside by job, and used, as the database has it at this moment."""
+    held, used = {}, 0
+    with sqlite3.connect(f"file:{site.root}/live/wattqueue-live.db?mode=ro", uri=True, timeout=10.0) as database:
+        for name, state in database.execute("select name, state from live_budgets"):
+            kind, key, *_ = json.loads(name)
+            if kind == "job":
+                held[key.partition("@")[0]] = sum(json.loads(state)[-1].get("centre", {}).values())
+            elif kind == "used":
+                used += int(state)
+    return held, used
+
+
+def begin(site: Site, amount_mj: int) -> Path:
+    (site.root / "live/budgets.toml").write_text(f'[[budgets]]\nname = "centre"\namount = {amount_mj / 3.6e9}\n')
+    sections = '[energy]\n[budgets]\nfile = "budgets.toml"\n'
+    config = site.configure(cap_text(1600), slurm=sections)
+    site.start(config)
+    site.wait_up()
+    return config
+
+
+def test_books_survive_kills_and_the_budget_is_kept(site: Site) -> None:
+    rng = np.random.default_rng(36)
+    amount = int(3.5 * MOST_MJ)
+    config = begin(site, amount)
+    jobs = [site.gated("-N", "1", "-t", str(LIMIT_MIN)) for _ in range(6)]
+    wait_for("three jobs", lambda: len(site.running()) == 3)
+    wait_for("a reason", lambda: bool(reasons(site, jobs)))
+    assert all("budget centre has no room for it before" in text for text in reasons(site, jobs))
+    assert len(reasons(site, jobs)) == 3
+    ended: list[str] = []
+    while len(ended) < 6:
+        held, used = books(site)
+        assert used + sum(held.values()) <= amount
+        assert set(site.running()) <= held.keys(), "whatever runs is set aside"
+        site.kill()
+        assert books(site)[1] >= used
+        time.sleep(float(rng.uniform(0.0, 1.0)))
+        site.start(config)
+        site.wait_up()
+        job = site.running()[0]
+        site.open_gate(job)
+        ended.append(job)
+        wait_for("its record", lambda: ended[-1] not in books(site)[0], timeout_s=60.0)
+        if len(ended) <= 3:  # what it did not use lets the next one start
+            wait_for("the next one", lambda: len(site.running()) == 3, timeout_s=60.0)
+    found = read_records(folders_of(site.root / "live/run/energy", 0))
+    assert sorted(one.job for one in found) == sorted(jobs)
+    held, used = books(site)
+    assert held == {}
+    assert used == pytest.approx(sum(one.energy_j for one in found) * 1e3, abs=10.0 * len(jobs))
+
+
+def reasons(site: Site, jobs: list[str]) -> list[str]:
+    """Why jobs wait for a budget."""
+    found: list[tuple[str, Any]] = [one for job in jobs for one in read_why(site.root / "live/run", job)]
+    return [sentence(*one) for one in found if one[1][0] == "budget"]
