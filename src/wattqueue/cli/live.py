@@ -112,6 +112,7 @@ def install(
     Exit status 1: something that is installed makes the cap or the control ineffective.
     """
     from wattqueue.live.config import load_config
+    from wattqueue.live.kernel_cache import prepared_for
     from wattqueue.live.partitions import inspect_partitions
     from wattqueue.live.slurm import install as files
     from wattqueue.live.slurm.connect import connect
@@ -146,7 +147,7 @@ def install(
         print(files.script(guard.settings), end="")
         print(f"-- not written; with --write it goes to {into / files.LUA}, its data to {guard.settings.data_file}")
     if units is not None:
-        for line in write_units(units, settings, config):
+        for line in (*write_units(units, settings, config), *prepared_for(units, settings)):
             print(line)
     of_guard = guard_lines(guard, settings, config, write=write)
     of_guard += limits_lines(guard, settings, config, write=write)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from dataclasses import dataclass
 from functools import cache
@@ -76,12 +77,20 @@ def find_library(folder: Path = FOLDER) -> tuple[KernelLibrary | None, str]:
         return None, f"{folder} is for {', '.join(levels)}, which this processor lacks"
     row = levels[usable[-1]]
     file = folder / row["file"]
+    problem = _problem_of(file, row["sha256"])
+    return (None, f"{file} {problem}") if problem else (KernelLibrary(file, usable[-1], entries), "")
+
+
+def _problem_of(file: Path, sha256: str) -> str:
+    """Return why a library is not used; empty where it is."""
     try:
-        if hashlib.sha256(file.read_bytes()).hexdigest() != row["sha256"]:
-            return None, f"{file} is damaged"
+        if hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
+            return "is damaged"
     except OSError as error:
-        return None, f"{file} cannot be read: {error.strerror}"
-    return KernelLibrary(file, usable[-1], entries), ""
+        return f"cannot be read: {error.strerror}"
+    if os.statvfs(file).f_flag & os.ST_NOEXEC:
+        return "is on a file system from which nothing may be executed (noexec)"
+    return ""
 
 
 def levels_of_this_processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:

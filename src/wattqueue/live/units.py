@@ -101,20 +101,25 @@ def _require_runs(program: Path, user: str) -> None:
         return  # the account is to be made later
     if os.geteuid() not in (0, account.pw_uid):
         return
-    groups = os.getgrouplist(user, account.pw_gid)
-    as_user: dict[str, Any] = {} if os.geteuid() else {"user": user, "group": account.pw_gid, "extra_groups": groups}
-    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-    try:
-        done = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, check=False, cwd="/", env=environment,
-            stdin=subprocess.DEVNULL, timeout=_ASK_S, **as_user,
-        )  # fmt: skip
-        said = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
-    except (OSError, subprocess.SubprocessError) as error:
-        said = str(error)
-    if said:
+    if said := run_as(user, [program, "--version"], {}, _ASK_S):
         hint = "install it, and its Python, where every account may read, for example into /opt/wattqueue"
         raise InputError(f"the account {user} cannot run it: {said[:160]}", where=program, hint=hint)
+
+
+def run_as(user: str, command: Sequence[str | Path], variables: Mapping[str, str], timeout_s: float) -> str:
+    """Run a command as an account, which must be one's own unless one is root; return why it failed, else nothing."""
+    account = pwd.getpwnam(user)
+    groups = os.getgrouplist(user, account.pw_gid)
+    as_user: dict[str, Any] = {} if os.geteuid() else {"user": user, "group": account.pw_gid, "extra_groups": groups}
+    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **variables}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd="/", env=environment,
+            stdin=subprocess.DEVNULL, timeout=timeout_s, **as_user,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
 
 
 def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:

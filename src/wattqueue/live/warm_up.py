@@ -1,6 +1,6 @@
 """Compile the kernels of a round before the first one, in a thread, so that signals are answered meanwhile.
 
-The first pass of a version compiles for some twenty seconds, within one call that no signal handler can interrupt. In
+The first pass of a version compiles for some ten seconds, within one call that no signal handler can interrupt. In
 the first round it would delay the first status, the heartbeat and the answer to SIGTERM by that time, in silence; and
 what a round writes would be left out, since its snapshot is too old by then (``controller.OLD_SNAPSHOT_S``).
 
@@ -158,7 +158,7 @@ def warm_up(
         if stop.is_set():
             return False
         if not announced and now_s - begin_s >= PATIENCE_S:
-            say("compiling the scheduling pass, once for this version: about 20 seconds, then the first round")
+            say("compiling the scheduling pass, once for this version: about 10 seconds, then the first round")
             announced = True
             alive()
         if now_s - told_s >= WATCHDOG_S:
@@ -168,3 +168,7 @@ def warm_up(
     if announced:
         say(f"compiled in {time.monotonic() - begin_s:.0f} s")
     return not stop.is_set()
+
+
+if __name__ == "__main__":
+    run_small_pass()

@@ -309,14 +309,14 @@ class Session:
 
         Consent comes first (rule 20 of docs/semantics.md), then what the pass promises (rule 8).
         """
-        from wattqueue.policy import consented, overtaking
-
         table = driver.abilities.actions
         kind = type(action)
         by_power = stated(control, "acts_by_power", False)
         for_targets = len(driver.signals.targets) or self.target_limits.before_w
         if not (for_targets or by_power) and kind is not Requeue and kind is not StartJob:
             return carry_out(table, driver, action, control)
+        from wattqueue.policy import consented, overtaking
+
         if view.now_s != self._freed[0]:
             self._freed = view.now_s, 0.0
         frees, for_target, before_w = 0.0, False, driver.device_limits_w

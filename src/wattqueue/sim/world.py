@@ -117,10 +117,10 @@ class SimulatedWorld:
 
         A view shows the arrays of the run, which change under it: one serves a part for as long as they are the same.
         """
-        from wattqueue.policy.view import View
-
         kept = self.views.get(id(part))
         if kept is None:
+            from wattqueue.policy.view import View
+
             table = self.table(part)
             kept = View(table, self.machine, self.kernel, self.truth.unit_state, refusals, self.names, self.signals)
             self.views[id(part)] = kept
