@@ -39,7 +39,7 @@ def noexec() -> Iterator[Path]:
 
 
 @pytest.fixture
-def python(monkeypatch: pytest.MonkeyPatch) -> None:
+def python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A Python that any account can run, with these sources, which belong to root: no other account can write them."""
     found = Path("/usr/bin/python3")
     packages = Path(np.__file__).parents[1]
@@ -54,7 +54,7 @@ def python(monkeypatch: pytest.MonkeyPatch) -> None:
     if said.stdout.strip() != str(sys.version_info[:2]):
         shutil.rmtree(place)
         pytest.skip("no Python of this version that other accounts can run")
-    yield None
+    yield
     shutil.rmtree(place)
 
 
