@@ -18,7 +18,7 @@ from wattqueue.kernels import library
 from wattqueue.kernels.library import find_library
 from wattqueue.kernels.mode import COMPILES
 from wattqueue.live.config import LiveConfig
-from wattqueue.live.kernel_cache import prepare_cache, prepared_for
+from wattqueue.live.warm_up import prepare_cache, prepared_for
 
 SOURCES = Path(library.__file__).parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount, and be another account")
@@ -80,7 +80,7 @@ def test_another_account_compiles_from_sources_it_cannot_write_into_a_noexec_fol
 def test_what_cannot_be_prepared_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: str, uid: int, why: str
 ) -> None:
-    monkeypatch.setattr("wattqueue.live.kernel_cache.COMPILES", True)
+    monkeypatch.setattr("wattqueue.live.warm_up.COMPILES", True)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     said = prepare_cache(user, tmp_path / "cache")
     assert why in said
@@ -88,7 +88,7 @@ def test_what_cannot_be_prepared_is_said(
 
 
 def test_a_folder_that_cannot_be_made_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("wattqueue.live.kernel_cache.COMPILES", True)
+    monkeypatch.setattr("wattqueue.live.warm_up.COMPILES", True)
     (tmp_path / "file").touch()
     said = prepare_cache(pwd.getpwuid(os.geteuid()).pw_name, tmp_path / "file/cache")
     assert "Not a directory" in said
@@ -98,14 +98,14 @@ def test_a_folder_that_cannot_be_made_is_said(monkeypatch: pytest.MonkeyPatch, t
 def test_only_units_that_systemd_reads_have_their_account_prepared(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("wattqueue.live.kernel_cache.prepare_cache", lambda user: f"prepared {user}")
+    monkeypatch.setattr("wattqueue.live.warm_up.prepare_cache", lambda user: f"prepared {user}")
     config = LiveConfig.model_validate({"machine": "quartz", "user": "planner"})
     assert prepared_for(tmp_path, config) == []
     assert prepared_for(Path("/etc/systemd/system"), config) == ["prepared planner"]
 
 
 def test_a_library_needs_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("wattqueue.live.kernel_cache.COMPILES", False)
+    monkeypatch.setattr("wattqueue.live.warm_up.COMPILES", False)
     assert prepare_cache("nobody", tmp_path / "cache") == "this installation compiles no kernels"
     assert list(tmp_path.iterdir()) == []
 

@@ -112,7 +112,6 @@ def install(
     Exit status 1: something that is installed makes the cap or the control ineffective.
     """
     from wattqueue.live.config import load_config
-    from wattqueue.live.kernel_cache import prepared_for
     from wattqueue.live.partitions import inspect_partitions
     from wattqueue.live.slurm import install as files
     from wattqueue.live.slurm.connect import connect
@@ -120,6 +119,7 @@ def install(
     from wattqueue.live.slurm.guard import Guard, guard_lines
     from wattqueue.live.slurm.limits_file import limits_lines
     from wattqueue.live.units import require_usable, write_units
+    from wattqueue.live.warm_up import prepared_for
 
     settings = load_config(config)
     # Showing the script needs no account; anything that writes does: installed for the wrong account, the script would

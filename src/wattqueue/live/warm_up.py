@@ -6,6 +6,9 @@ what a round writes would be left out, since its snapshot is too old by then (``
 
 Parts of a policy have kernels of their own: meters of ledgers, histories, run times. So a copy of the policy runs a few
 rounds on two invented jobs. Nothing is written, and nothing that the copy learns is kept.
+
+``live install`` compiles the pass before, as the planner's account: each account has compiled kernels of its own, since
+machine code is loaded from there. An installation with a library of compiled kernels needs none.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
+import os
+import pwd
+import sys
 import tempfile
 import threading
 import time
@@ -23,7 +29,9 @@ from pathlib import Path
 import numpy as np
 
 from wattqueue.kernels import codes
+from wattqueue.kernels.mode import COMPILES
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Pool, Snapshot
+from wattqueue.live.config import LiveConfig
 from wattqueue.live.decision import Decider
 from wattqueue.live.features.ledger_meter import LedgerMeter, ledger_extension
 from wattqueue.live.files.status import notify
@@ -35,6 +43,7 @@ from wattqueue.live.stages import plan_with
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.telemetry.base import NodePower
+from wattqueue.live.units import run_as
 from wattqueue.live.world import Layout
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
@@ -45,6 +54,9 @@ from wattqueue.policy.consent_windows import Window
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
 from wattqueue.policy.registry import Policy
 
+CACHE = Path("/var/lib/wattqueue/cache")
+"""Where the unit of the controller has compiled kernels."""
+_COMPILE_S = 600.0
 PATIENCE_S = 1.0
 """A pass that is compiled already is loaded within this time; a longer wait is announced."""
 LOOK_S = 0.1
@@ -168,6 +180,36 @@ def warm_up(
     if announced:
         say(f"compiled in {time.monotonic() - begin_s:.0f} s")
     return not stop.is_set()
+
+
+def prepared_for(units: Path, config: LiveConfig) -> list[str]:
+    """Prepare the account of a controller whose units were written to where systemd reads them; return lines."""
+    if not units.resolve().is_relative_to("/etc/systemd"):
+        return []  # somebody wants to see the units
+    return [prepare_cache(config.user if config.guard is None else config.guard.planner)]
+
+
+def prepare_cache(user: str, folder: Path = CACHE) -> str:
+    """Compile into ``folder`` as an account, unless that was done; return a line that says what was done or why not."""
+    if not COMPILES:
+        return "this installation compiles no kernels"
+    later = "the first start of the controller compiles, for about 10 seconds"
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return f"kernels: no account {user} yet; {later}"
+    if os.geteuid() not in (0, account.pw_uid):
+        return f"kernels: only root and {user} can prepare them for {user}; {later}"
+    try:
+        for place in (folder.parent, folder):
+            if not place.exists():
+                place.mkdir(mode=0o711, parents=True)
+                os.chown(place, account.pw_uid, account.pw_gid)
+    except OSError as error:
+        return f"kernels: {folder}: {error.strerror}; {later}"
+    command = [sys.executable, "-m", "wattqueue.live.warm_up"]
+    problem = run_as(user, command, {"WATTQUEUE_CACHE_DIR": str(folder)}, _COMPILE_S)
+    return f"kernels: {problem}; {later}" if problem else f"compiled the scheduling pass for {user} into {folder}"
 
 
 if __name__ == "__main__":
