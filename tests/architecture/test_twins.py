@@ -111,13 +111,27 @@ TWINS: dict[str, dict[str, str]] = {
     "physics.NaivePhysics.slower_under_limits": {"power": "by_curve"},
     "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},
     # Power domains (tests/sim/test_supply.py).
-    "supply.NaiveSupply.choose": {"supply": "units_that_fit units_of_room propose_units take_under_supply take_lowest"},
-    "supply.NaiveSupply.take": {"supply": "counted take_path"},
-    "supply.NaiveSupply.room": {"supply": "move_job limits_row put_limits idle_machine change_unit"},
-    "simulator.Simulator.under_supply": {"supply": "has_supply fits_supply"},
+    "supply.NaiveSupply.choose": {
+        "supply": "units_that_fit fed_by count_path count_domain propose_units room_on_path take_under_supply "
+        "take_lowest",
+        "supply_classes": "class_of_unit update_classes update_partition add_to_classes update_domain update_path "
+        "exceeds_class is_above_bound fits_alone_by_class",
+    },
+    "supply.NaiveSupply.take": {"supply": "counted take_path take_listed list_leaves move_listed touch give_back"},
+    "supply.NaiveSupply.room": {
+        "supply": "limits_row idle_machine change_unit",
+        "supply_classes": "put_limits",
+    },
+    "simulator.Simulator.under_supply": {"supply": "has_supply", "supply_classes": "fits_supply fits_domains"},
     "simulator.Simulator.fits_some_domain": {"progress": "fits_some_domain"},
-    "simulator.Simulator.keeps_supply": {"supply": "keeps_reserved outlive_shadow"},
-    "simulator.Simulator.reserved_fits": {"supply": "begin_shadow end_at_shadow fits_at_shadow"},
+    "simulator.Simulator.keeps_supply": {
+        "supply": "retry_refused note_refused forget_refused",
+        "supply_reservations": "keeps_reserved outlive_shadow room_beside_reserved",
+    },
+    "simulator.Simulator.reserved_fits": {
+        "supply_reservations": "begin_shadow count_now change_then end_at_shadow reserved_fits top_domain room_at_top "
+        "top_may_hold all_units",
+    },
     # Sensors and the measured ledger (tests/sim/test_measured_ledger.py).
     "meter.Meter.energy": {"sensors": "advance_sensor list_sensor sense_unit sense_node", "measured": "sense_job"},
     "meter.Meter.reading": {"sensors": "read_sensor samples_shown"},

@@ -12,13 +12,15 @@ from wattqueue.errors import MachineError, PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
+from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.round import ROUND
 from wattqueue.policy.supply import can_bind, greatest_unit_w
-from wattqueue.sim.engine import simulate
+from wattqueue.sim.engine import Simulation, simulate
+from wattqueue.sim.truth import NodeEvents
 
 PART = Partition("batch", 4, idle_w=100.0, max_w=500.0)
 
@@ -71,6 +73,8 @@ def test_a_series_that_begins_late_is_refused() -> None:
     with pytest.raises(MachineError, match="begins at 5 s") as caught:
         simulate(four(), made, load_policy("easy"))
     assert "feed" in str(caught.value)
+    with pytest.raises(MachineError, match="begins at 5 s"):  # commands and `pick` build simulations themselves
+        Simulation(four(), made, load_policy("easy"), Cap.none(), None, NodeEvents.none())
 
 
 def test_a_learned_prediction_above_the_stated_maximum_ends_the_run() -> None:
@@ -121,6 +125,10 @@ def test_a_job_that_no_domain_carries_never_runs_and_the_domain_is_named() -> No
     assert run.schedule.ran.tolist() == [True, False, True, True]
     assert run.schedule.reason[1] == Reason.SUPPLY
     assert run.notes["jobs with more watts than power domain rack[1] ever carries"] == 1
+    easy = load_policy("easy", estimator="oracle-max")
+    stepped = Simulation(jobs, machine(800.0), easy, Cap.none(), None, NodeEvents.none())
+    stepped.go()
+    assert stepped.result().notes == run.notes
     held = [list(range(low, high + 1)) for low, high in zip(run.schedule.unit_low, run.schedule.unit_high, strict=True)]
     assert held == [[0], [2], [0], [2, 3], [0], [2, 3]]
 

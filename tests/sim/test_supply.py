@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.kernels.drivers import most_under_supply, take_from_supply
 from tests.reference.supply import NaiveSupply
 from tests.sim.invariants import units_of
-from tests.sim.test_against_twin import SEEDS, expect_same
+from tests.sim.test_against_twin import SEEDS, expect_same, targeted_world
 from tests.sim.workloads import World, random_world
 from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
@@ -76,7 +76,11 @@ def random_supply(seed: int, machine: Machine, most_w: float, until_s: float) ->
 
 def supplied_world(seed: int, *, failures: bool = False) -> World:
     """A random world under a random tree, of every pass that tests domains."""
-    world = random_world(seed, failures=failures)
+    return under_supply(seed, random_world(seed, failures=failures))
+
+
+def under_supply(seed: int, world: World) -> World:
+    """The same world under a random tree, with a pass that tests domains, and narrower jobs."""
     prediction = world.ready.prediction.power_w
     supply = random_supply(seed, world.machine, float(prediction.max()) * 0.9, float(world.jobs.submit_s[-1]) + 200)
     machine = replace(world.machine, supply=supply)
@@ -108,6 +112,14 @@ def test_every_start_and_unit_is_the_twins(seed: int) -> None:
 @given(SEEDS)
 def test_with_failing_nodes(seed: int) -> None:
     expect_twin(supplied_world(seed, failures=True))
+
+
+@settings(max_examples=100)
+@given(SEEDS)
+def test_with_load_targets(seed: int) -> None:
+    """Load targets limit the machine beside its domains, of options for use in targets and by consent, too."""
+    world = under_supply(seed, targeted_world(seed))
+    expect_twin(replace(world, ready=replace(world.ready, by_target=seed % 4 == 1)))
 
 
 def constant(world: World) -> World:
@@ -236,8 +248,8 @@ def test_most_units_that_fit_over_all_subsets(seed: int) -> None:
         left[supply.leaf_of[unit]] -= 1
     rooms = supply.room.copy()
     for (unit,), watts in load:
-        take_from_supply(supply, int(supply.leaf_of[unit]), watts, 1, rooms)
-    assert most_under_supply(supply, 0, uw, left, rooms) == best
+        take_from_supply(supply, int(supply.leaf_domain[supply.leaf_of[unit]]), watts, 1, rooms)
+    assert most_under_supply(supply, 0, uw, left, rooms, supply.below, supply.most) == best
 
 
 @pytest.mark.compiled

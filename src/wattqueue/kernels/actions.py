@@ -35,7 +35,7 @@ from wattqueue.kernels.progress import fits_alone, least_alone
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.speed import apply_speeds, change_speed, listed_fit, refresh_listed, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
-from wattqueue.kernels.supply import fits_supply
+from wattqueue.kernels.supply_classes import fits_supply
 
 
 @entry

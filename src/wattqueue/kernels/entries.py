@@ -13,7 +13,7 @@ from wattqueue.kernels.placement import give_units, take_units
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.running import running_insert, running_net, running_partition, running_remove
 from wattqueue.kernels.state import Array, KernelView, Rows
-from wattqueue.kernels.supply import has_supply, move_job, take_under_supply
+from wattqueue.kernels.supply import give_back, has_supply, retry_refused, take_under_supply
 from wattqueue.kernels.tree import tree_clear, tree_set
 from wattqueue.kernels.unit_watts import chosen_uw, sum_of_rising
 
@@ -232,7 +232,7 @@ def start_entry(view: KernelView, entry: int, option: int) -> None:
     dequeue_job(view, job)
     if has_supply(view):
         take_under_supply(view, p, job, as_int64(equal_net(view, job, option) // int(view.nodes[job])))
-        view.now.dirty = 1  # entries that were tried would now get other units
+        retry_refused(view)
     else:
         take_units(view, p, job)
     view.held.option[job] = option
@@ -258,8 +258,7 @@ def release_job(view: KernelView, job: int) -> None:
     """
     p = running_partition(view, job)
     if has_supply(view):
-        unit_net = as_int64(running_net(view, job) // int(view.nodes[job]))
-        move_job(view, job, unit_net, as_int64(-1), view.supply.free, view.supply.room)
+        give_back(view, job, as_int64(running_net(view, job) // int(view.nodes[job])))
     running_remove(view, job)
     forget_job(view.evidence, job)
     give_units(view, p, job)

@@ -23,8 +23,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.announced import fits_ahead, is_held_back, sees_ahead, take_ahead
@@ -48,15 +46,18 @@ from wattqueue.kernels.entries import (
     wall_s,
 )
 from wattqueue.kernels.first_match import first_from
-from wattqueue.kernels.state import KernelView, Reservations
-from wattqueue.kernels.supply import (
+from wattqueue.kernels.state import KernelView
+from wattqueue.kernels.supply import forget_refused, has_supply, note_refused
+from wattqueue.kernels.supply_classes import exceeds_class, fits_supply
+from wattqueue.kernels.supply_reservations import (
     begin_shadow,
     end_at_shadow,
-    fits_at_shadow,
-    fits_supply,
-    has_supply,
     keeps_reserved,
     outlive_shadow,
+    reserved_fits,
+    room_at_top,
+    room_beside_reserved,
+    top_may_hold,
 )
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
@@ -75,19 +76,6 @@ class Left(NamedTuple):
     """Net microwatts of the jobs that run then."""
     squares: int
     """The sum of their squares (W^2)."""
-
-
-def new_reservations(partitions: int) -> Reservations:
-    """Make the reservations of a greedy pass: none."""
-    return Reservations(
-        np.full(partitions, -1, np.int32),
-        np.zeros(partitions),
-        np.zeros(partitions, np.int64),
-        np.zeros(partitions, np.int64),
-        np.zeros(partitions, np.int64),
-        np.zeros(partitions, np.int64),
-        np.full(partitions, -1, np.int64),
-    )
 
 
 @inlined
@@ -145,8 +133,10 @@ def begin_pass(view: KernelView) -> int:
     if not whole:
         if first_rank < 0:
             return codes.ANY_NEED
+        forget_refused(view, int(first_rank))
         return int(first_rank)
     now.whole_next = 0
+    forget_refused(view, 0)
     for p in range(len(view.units.free)):
         view.reserved.entry[p] = -1
     return 0
@@ -228,8 +218,12 @@ def find_candidate(view: KernelView, p: int, leaf: int) -> int:
 
 @inlined
 def undelayed(view: KernelView, p: int, found: int, limits: Limits) -> int:
-    """Return the first entry from leaf ``found`` of partition p on, within limits, that is not delayed; -1 for none."""
-    while found >= 0 and leaf_is_delayed(view, p, found):
+    """Return the first entry from leaf ``found`` of partition p on, within limits, that may start; -1 for none.
+
+    It is not delayed, and the power domains may have room for it (only where ``limits`` prune).
+    """
+    domains = has_supply(view) and limits.need < codes.ANY_NEED
+    while found >= 0 and (leaf_is_delayed(view, p, found) or (domains and exceeds_class(view, p, found))):
         following = found + 1
         found = as_int64(-1)
         if following < view.tree.size[p, 0]:
@@ -252,12 +246,13 @@ def candidate_limits(view: KernelView, p: int) -> Limits:
     if prune and view.now.depth >= codes.ANY_NEED:
         need = view.units.free[p]
         watt = as_int64(most_net(view))
+        watt = min(watt, as_int64(room_at_top(view)))
         if reserves and view.reserved.time[p] < INF:
             # Slightly wider than exact: this only prunes, the test at the leaf decides.
             time_s = view.now.time_s
             wall = (view.reserved.time[p] - time_s) + 1e-9 * abs(time_s) + 1e-9
             spare_need = view.reserved.nodes[p]
-            spare_watt = view.reserved.watt[p]
+            spare_watt = min(as_int64(view.reserved.watt[p]), as_int64(room_beside_reserved(view, p)))
     need_class = class_of(view.tree.need_step, need)
     watt_class = class_of(view.tree.watt_step, watt)
     return Limits(need, watt, wall, spare_need, spare_watt, need_class, watt_class)
@@ -310,8 +305,8 @@ def keeps_reservations(view: KernelView, p: int, job: int, option: int, watt: in
         if with_margin(view, watt, as_int64(reserved.ledger[q]), as_int64(reserved.squares[q])) > reserved.watt[q]:
             return False
         if has_supply(view):
-            entry = as_int64(reserved.entry[q])
-            if not keeps_reserved(view, p, job, watt, as_int64(q), entry, promised_net(view, entry)):
+            if not keeps_reserved(view, p, job, watt, as_int64(q)):
+                note_refused(view, as_int64(view.entries.rank[view.entries.of_job[job, p]]))
                 return False
     return True
 
@@ -418,12 +413,12 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
     view.reserved.time[p] = INF
     view.reserved.nodes[p] = 0
     view.reserved.watt[p] = 0
-    left = left_beside(view, p, entry)
+    left = start = left_beside(view, p, entry)
     at = 0
     while at < view.now.blocks:
         block = as_int64(running.order[at])
         behind = after_ends(left, running.nodes_sum[block, p], running.net_sum[block], running.square_sum[block])
-        if suffices(view, behind):
+        if suffices(view, behind) and top_may_hold(view, entry, start.ledger - behind.ledger):
             break
         left = behind
         at += 1
@@ -453,9 +448,8 @@ def find_shadow(view: KernelView, p: int, entry: int, at: int, left: Left) -> No
     suffices, the time stays infinite and nothing is left over: only a higher cap could start the job.
     """
     running, reserved = view.running, view.reserved
-    reserved_job, reserved_net = as_int64(view.entries.job[entry]), promised_net(view, entry)
     if has_supply(view):
-        begin_shadow(view, p, at)
+        begin_shadow(view, p, at, promised_net(view, entry))
     k = 0
     while at < view.now.blocks:
         block = as_int64(running.order[at])
@@ -472,7 +466,7 @@ def find_shadow(view: KernelView, p: int, entry: int, at: int, left: Left) -> No
             k = 0
         if at < view.now.blocks and running.end[running.order[at], k] == end:
             continue
-        if suffices(view, left) and (not has_supply(view) or fits_at_shadow(view, p, reserved_job, reserved_net)):
+        if suffices(view, left) and (not has_supply(view) or reserved_fits(view, p)):
             reserved.time[p] = end
             reserved.nodes[p] = left.nodes
             reserved.watt[p] = left.watt - margin_beside(view, left.ledger, left.squares)

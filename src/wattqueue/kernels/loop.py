@@ -54,7 +54,8 @@ from wattqueue.kernels.sensors import periods
 from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, may_fall, note_held, read_meter
 from wattqueue.kernels.speed import apply_speeds, begin_in_devices
 from wattqueue.kernels.state import KernelView, Log, Truth
-from wattqueue.kernels.supply import has_supply, put_limits
+from wattqueue.kernels.supply import has_supply
+from wattqueue.kernels.supply_classes import put_limits
 from wattqueue.kernels.ticks import begin_phases, tick
 
 INF = float("inf")

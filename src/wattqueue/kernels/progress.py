@@ -30,7 +30,8 @@ from wattqueue.kernels.entries import (
 )
 from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView, Truth
-from wattqueue.kernels.supply import fits_supply, has_supply, idle_machine, units_that_fit
+from wattqueue.kernels.supply import has_supply, idle_machine, units_that_fit
+from wattqueue.kernels.supply_classes import fits_alone_by_class, fits_supply, update_classes
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -116,14 +117,19 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
 @separate
 def fits_some_domain(view: KernelView, job: int) -> bool:
     """Return whether an entry of a job fits under the domains of an idle machine, by the highest limits to come."""
-    idle_machine(view)
-    supply, nodes = view.supply, int(view.nodes[job])
+    supply, nodes, idle = view.supply, int(view.nodes[job]), False
     for p in range(len(view.units.free)):
         entry = as_int64(view.entries.of_job[job, p])
         if entry >= 0:
             for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
                 each = as_int64(equal_net(view, job, option) // nodes)
-                if units_that_fit(supply, as_int64(p), each, supply.spare_free, supply.spare_room) >= nodes:
+                if fits_alone_by_class(view, as_int64(p), nodes, each):
+                    return True
+                if not idle:
+                    idle_machine(view)
+                    idle = True
+                free, room = supply.spare_free, supply.spare_room
+                if units_that_fit(supply, as_int64(p), each, free, room, supply.below, supply.most) >= nodes:
                     return True
     return False
 
@@ -194,6 +200,8 @@ def next_alone(view: KernelView, p: int, leaf: int, every: bool) -> int:
         return -1
     need, watt = as_int64(codes.ANY_NEED), as_int64(codes.ANY_WATT)
     if not every:
+        if has_supply(view):
+            update_classes(view)
         need = as_int64(view.units.free[p])
         room = room_uw(view, as_int64(view.now.cap_uw))
         each = unit_net(view, p)

@@ -30,7 +30,7 @@ import numpy as np
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import square_kept
 from wattqueue.kernels.ledger import change_ledger
-from wattqueue.kernels.state import KernelView, RunningBlocks
+from wattqueue.kernels.state import KernelView, Reservations, RunningBlocks
 
 BLOCK = 64
 MERGE_BELOW = BLOCK // 2
@@ -53,6 +53,19 @@ def new_running(capacity: int, partitions: int) -> RunningBlocks:
         np.zeros((blocks, partitions), np.int64),
         np.zeros(blocks, np.int64),
         np.arange(blocks, dtype=np.int32),
+    )
+
+
+def new_reservations(partitions: int) -> Reservations:
+    """Make the reservations of a greedy pass: none."""
+    return Reservations(
+        np.full(partitions, -1, np.int32),
+        np.zeros(partitions),
+        np.zeros(partitions, np.int64),
+        np.zeros(partitions, np.int64),
+        np.zeros(partitions, np.int64),
+        np.zeros(partitions, np.int64),
+        np.full(partitions, -1, np.int64),
     )
 
 

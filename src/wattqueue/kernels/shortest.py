@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.entries import leaf_is_delayed
 from wattqueue.kernels.greedy import candidate_limits, drop_reservations, entry_not_started, try_entry
 from wattqueue.kernels.state import KernelView, Tree
+from wattqueue.kernels.supply import has_supply
+from wattqueue.kernels.supply_classes import exceeds_class
 from wattqueue.kernels.tree import FAN, SHIFT, Limits
 
 INF = float("inf")
@@ -99,7 +102,7 @@ def find_shortest(view: KernelView, p: int, limits: Limits, last: Place) -> int:
     top = tree.height[p] - 1
     if top < 0 or limits.need <= 0:
         return -1
-    begin = as_int64(view.entries.start[p])
+    begin, domains = as_int64(view.entries.start[p]), has_supply(view) and limits.need < codes.ANY_NEED
     best = -1
     best_wall = INF
     level = top
@@ -112,7 +115,8 @@ def find_shortest(view: KernelView, p: int, limits: Limits, last: Place) -> int:
                 i *= FAN
                 continue
             tried = begin + i == view.reserved.entry[p] or not before(last, place_of(view, p, i))
-            if not tried and not leaf_is_delayed(view, p, i):
+            excluded = leaf_is_delayed(view, p, i) or (domains and exceeds_class(view, p, i))
+            if not tried and not excluded:
                 best = i
                 best_wall = tree.wall[k]
         # Up, while the node is the last one of its parent.

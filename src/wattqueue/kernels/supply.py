@@ -8,8 +8,9 @@ rank of a laminar matroid (docs/adr/0028)::
     fits         = sum of most at the top >= units of the job
 
 That is exact: units that are taken one after the other, in any order, skipping those without room, reach this number.
-A start takes the lowest ones. A reservation needs no units, only the state that is expected at its shadow time
-(``then_free``, ``then_room``).
+A start takes the lowest ones (``propose_units``), and whether they are enough is the test. A reservation needs no
+units, only the state that is expected at its shadow time (``kernels/supply_reservations.py``). A search of the queue
+leaves out what no domain has room for (``kernels/supply_classes.py``).
 """
 
 from __future__ import annotations
@@ -22,27 +23,49 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask, run_length
-from wattqueue.kernels.state import Array, KernelView, SupplyLimits
+from wattqueue.kernels.first_match import first_from
+from wattqueue.kernels.state import Array, KernelView, SupplyClasses, SupplyLimits
 from wattqueue.kernels.unit_allocation import add_run, note_empty
+
+CLASSES = 32
+KEY, EACH, MADE_AT, LEAVES = 0, 1, 2, 3
+"""The start proposed last: job and partition, net microwatts of a unit, VERSION then, rows of ``leaf`` and ``take``."""
+VERSION = 4
+"""Rises whenever free units or room change."""
+REFUSED = 5
+"""Least rank of an entry that fits but would delay a reservation with the very units that it would get; -1: none."""
+TOUCHED = 6
+"""Leaves that have changed since the classes were brought up to date."""
+IDLE_ROW = 7
+"""The row of limits for which a class has its units on the idle machine, counted from 1; 0 before the first."""
+GIVEN = 8
+"""1 after units or room were given back, so that what did not fit may fit now."""
+ONE_TOP = 9
+"""1 where one domain feeds the whole machine."""
 
 
 def no_supply() -> SupplyLimits:
     """Make the tree of a machine without domains."""
-    one, more, units = np.zeros(0, np.int64), np.zeros((0, 0), np.int64), np.zeros(0, np.int32)
-    flat = np.zeros(0)
+    one, units, flat = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
+    more, cubes = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.float32)
+    flats = np.zeros((0, 0), np.float32)
+    classes = SupplyClasses(one, flats, cubes, cubes, flats, more, more, more, one, units,
+                            np.zeros(0, np.int8))  # fmt: skip
     return SupplyLimits(
-        units, flat, one, one, one, flat, more, more, units, units, units, units, one, more, more, one, one, one, one
-    )
+        units, flat, one, one, one, flat, more, more, units, units, units, units, one, more, more, more, more, one, one,
+        more, more, one, one, units, one, one, one, one, one, one, classes,
+    )  # fmt: skip
 
 
 def new_supply(
     parent: NDArray[np.int32], gain: NDArray[np.float64], base: NDArray[np.int64], limits: NDArray[np.int64],
-    time: NDArray[np.float64], of_unit: NDArray[np.int32], unit_start: NDArray[np.int32],
+    time: NDArray[np.float64], of_unit: NDArray[np.int32], unit_start: NDArray[np.int32], sample: NDArray[np.int64],
 ) -> SupplyLimits:  # fmt: skip
     """Make the tree of a machine on which nothing runs.
 
     ``parent``, ``gain``, ``base`` (G,), ``limits`` (K, G) and ``time`` (K,) as in SupplyLimits; ``of_unit`` (U,) lowest
-    domain of each unit; ``unit_start`` (P + 1,) first unit of each partition.
+    domain of each unit; ``unit_start`` (P + 1,) first unit of each partition; ``sample`` net microwatts of units, whose
+    quantiles separate the classes (any sample gives the same starts).
     """
     cut = np.ones(len(of_unit), np.bool_)
     cut[1:] = np.diff(of_unit) != 0
@@ -51,14 +74,39 @@ def new_supply(
     leaf_start = np.searchsorted(first, unit_start).astype(np.int32)
     leaves, domains, partitions = len(first), len(parent), len(unit_start) - 1
     leaf_unit = np.append(first, len(of_unit)).astype(np.int32)
-    highest = np.maximum.accumulate(limits[::-1], axis=0)[::-1].copy()
+    by_domain = np.zeros((partitions, domains), np.int64)
+    free = np.diff(leaf_unit).astype(np.int64)
+    marks = np.zeros(ONE_TOP + 1, np.int64)
+    marks[[KEY, REFUSED]] = -1
+    marks[TOUCHED] = leaves
+    marks[ONE_TOP] = np.count_nonzero(parent < 0) == 1 and bool((of_unit >= 0).all())
     return SupplyLimits(
-        parent, gain, limits[0] - base, limits[0].copy(), base, time, limits, highest,
-        leaf_start, leaf_unit, of_unit[first], (np.cumsum(cut) - 1).astype(np.int32),
-        np.diff(leaf_unit).astype(np.int64),
-        np.zeros((partitions, leaves), np.int64), np.zeros((partitions, domains), np.int64),
-        np.zeros(leaves, np.int64), np.zeros(domains, np.int64), np.zeros(leaves, np.int64),
-        np.zeros(domains, np.int64),
+        parent, gain, limits[0] - base, limits[0].copy(), base, time, limits,
+        np.maximum.accumulate(limits[::-1], axis=0)[::-1].copy(),
+        leaf_start, leaf_unit, of_unit[first], (np.cumsum(cut) - 1).astype(np.int32), free,
+        np.zeros((partitions, leaves), np.int64), by_domain, by_domain.copy(), by_domain.copy(),
+        np.zeros(partitions, np.int64), np.zeros(partitions, np.int64),
+        by_domain.copy(), by_domain.copy(), np.zeros(partitions, np.int64), np.full(partitions, -1, np.int64),
+        np.zeros(leaves, np.int32), np.zeros(leaves, np.int64),
+        np.zeros(domains, np.int64), np.zeros(domains, np.int64), np.zeros(leaves, np.int64),
+        np.zeros(domains, np.int64), marks, new_classes(gain, free, partitions, sample),
+    )  # fmt: skip
+
+
+def new_classes(
+    gain: NDArray[np.float64], free: NDArray[np.int64], partitions: int, sample: NDArray[np.int64]
+) -> SupplyClasses:
+    """Make the classes of a tree; no leaf has been counted yet. ``sample``: see ``new_supply``."""
+    some = sample[:: max(1, len(sample) // 10_000)] if len(sample) else np.zeros(1, np.int64)
+    least = np.quantile(some, np.linspace(0.0, 1.0, CLASSES), method="lower").astype(np.int64)
+    least[0] = 0
+    cube = np.zeros((partitions, len(gain), CLASSES), np.float32)
+    share = (1.0 + 1e-6) / (np.maximum(least, 1e-9) * gain[:, None])  # rounded up for single precision
+    return SupplyClasses(
+        least, share.astype(np.float32), cube, cube.copy(), np.zeros((partitions, CLASSES), np.float32),
+        np.zeros((partitions, CLASSES), np.int64), np.full((partitions, CLASSES), codes.ANY_WATT, np.int64),
+        np.zeros((partitions, CLASSES), np.int64), np.zeros(len(free), np.int64), np.arange(len(free), dtype=np.int32),
+        np.ones(len(free), np.int8),
     )  # fmt: skip
 
 
@@ -75,118 +123,216 @@ def counted(unit_net: int, gain: float) -> int:
 
 
 @inlined
-def units_of_room(supply: SupplyLimits, domain: int, unit_net: int, room: Array) -> int:
-    """Return how many units of ``unit_net`` microwatts a domain has room for."""
-    if room[domain] < 0:
+def fed_by(supply: SupplyLimits, domain: int, unit_net: int, room: int, units: int) -> int:
+    """Return how many of ``units`` of ``unit_net`` microwatts a domain with so much room can feed.
+
+    The quotient of floats is within one of that of whole numbers, and ten times as fast.
+    """
+    if room < 0:
         return 0
     each = counted(unit_net, float(supply.gain[domain]))
-    if each <= 0:
-        return codes.ANY_NEED
-    return int(room[domain] // each)
+    if units * each <= room:
+        return units
+    found = int(room / each)
+    if found * each > room:
+        found -= 1
+    elif (found + 1) * each <= room:
+        found += 1
+    return int(found)
 
 
 @kernel
-def units_that_fit(supply: SupplyLimits, p: int, unit_net: int, free: Array, room: Array) -> int:
-    """Return the most units of ``unit_net`` microwatts that fit in partition p. ``free`` (V,), ``room`` (G,)."""
-    most = supply.most
+def units_that_fit(
+    supply: SupplyLimits, p: int, unit_net: int, free: Array, room: Array, below: Array, most: Array
+) -> int:
+    """Return the most units of ``unit_net`` microwatts that fit in partition p. ``free`` (V,), ``room`` (G,).
+
+    Writes the units that fit below each domain to ``most`` (G,), and their sums at the places below to ``below``.
+    """
     for domain in range(len(most)):
-        most[domain] = 0
+        below[domain] = 0
     found = as_int64(0)
     for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
         domain = as_int64(supply.leaf_domain[leaf])
         if domain < 0:
             found += free[leaf]
         else:
-            most[domain] += free[leaf]
+            below[domain] += free[leaf]
     for domain in range(len(most)):
-        here = as_int64(most[domain])
+        here = as_int64(below[domain])
         if here > 0:
-            here = min(here, as_int64(units_of_room(supply, domain, unit_net, room)))
-            up = as_int64(supply.parent[domain])
-            if up < 0:
-                found += here
-            else:
-                most[up] += here
+            here = fed_by(supply, as_int64(domain), unit_net, as_int64(room[domain]), here)
+        most[domain] = here
+        up = as_int64(supply.parent[domain])
+        if up < 0:
+            found += here
+        else:
+            below[up] += here
     return int(found)
 
 
 @inlined
-def fits_supply(view: KernelView, p: int, job: int, net: int) -> bool:
-    """Return whether a job of ``net`` microwatts fits under all domains beside what runs."""
-    if not has_supply(view):
-        return True
-    nodes, supply = int(view.nodes[job]), view.supply
-    return bool(units_that_fit(supply, p, as_int64(net // nodes), supply.free, supply.room) >= nodes)
+def count_path(
+    supply: SupplyLimits, domain: int, more: int, unit_net: int, room: Array, below: Array, most: Array
+) -> int:
+    """Count again what ``units_that_fit`` has found, from a domain up with ``more`` units below it; return the change.
+
+    ``room`` (G,) may have changed on that path. The change is that of the sum at the top; -1 stands above all domains.
+    """
+    while domain >= 0:
+        more = count_domain(supply, domain, more, unit_net, room, below, most)
+        domain = as_int64(supply.parent[domain])
+    return more
+
+
+@inlined
+def count_domain(
+    supply: SupplyLimits, domain: int, more: int, unit_net: int, room: Array, below: Array, most: Array
+) -> int:
+    """Do so for one domain; return how many more units fit below it."""
+    below[domain] += more
+    here = as_int64(below[domain])
+    if here > 0:
+        here = fed_by(supply, domain, unit_net, as_int64(room[domain]), here)
+    more = as_int64(here - most[domain])
+    most[domain] = here
+    return more
 
 
 @kernel
-def take_path(supply: SupplyLimits, leaf: int, uw: int, count: int, room: Array) -> None:
-    """Take ``count`` units of ``uw`` microwatts from the room of the domains above a leaf; negative: give them back."""
-    domain = as_int64(supply.leaf_domain[leaf])
+def take_path(supply: SupplyLimits, domain: int, uw: int, count: int, room: Array) -> None:
+    """Take ``count`` units of ``uw`` microwatts from the room of a domain and those above; negative: give them back."""
     while domain >= 0:
         room[domain] -= count * counted(uw, float(supply.gain[domain]))
         domain = as_int64(supply.parent[domain])
 
 
 @kernel
-def move_job(view: KernelView, job: int, unit_net: int, sign: int, free: Array, room: Array) -> None:
-    """Take (1) or give back (-1) the units that a job holds, each of ``unit_net`` microwatts. ``free`` (V,), (G,)."""
-    held, supply = view.held, view.supply
-    for k in range(held.first[job], held.first[job] + held.pieces[job]):
-        unit = int(held.low[k])
-        while unit <= held.high[k]:
-            leaf = as_int64(supply.leaf_of[unit])
-            end = min(int(held.high[k]) + 1, int(supply.leaf_unit[leaf + 1]))
-            free[leaf] -= sign * (end - unit)
-            take_path(supply, leaf, unit_net, sign * (end - unit), room)
-            unit = end
+def take_listed(supply: SupplyLimits, leaves: int, unit_net: int, sign: int, free: Array, room: Array) -> None:
+    """Take (1) or give back (-1) the listed units, each of ``unit_net`` microwatts. ``free`` (V,), ``room`` (G,).
+
+    Neighbouring leaves share the domains above their lowest ones, whose room changes once for all of them.
+    """
+    above, carried = as_int64(-1), as_int64(0)
+    for k in range(leaves):
+        leaf, count = as_int64(supply.leaf[k]), as_int64(sign * supply.take[k])
+        free[leaf] -= count
+        domain = as_int64(supply.leaf_domain[leaf])
+        if domain < 0:
+            continue
+        room[domain] -= count * counted(unit_net, float(supply.gain[domain]))
+        if supply.parent[domain] != above:
+            take_path(supply, above, unit_net, carried, room)
+            above, carried = as_int64(supply.parent[domain]), as_int64(0)
+        carried += count
+    take_path(supply, above, unit_net, carried, room)
 
 
 @kernel
-def propose_units(view: KernelView, p: int, nodes: int, unit_net: int) -> None:
-    """Write how many units a start would take of each leaf of partition p to ``take``: the lowest ones with room.
+def list_leaves(view: KernelView, job: int) -> int:
+    """Write the leaves whose units a job holds to ``leaf`` and ``take``; return how many. Forgets a proposed start."""
+    held, supply = view.held, view.supply
+    supply.marks[KEY] = -1
+    found = as_int64(0)
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        unit = as_int64(held.low[k])
+        while unit <= held.high[k]:
+            leaf = as_int64(supply.leaf_of[unit])
+            end = min(as_int64(held.high[k]) + 1, as_int64(supply.leaf_unit[leaf + 1]))
+            if found == 0 or supply.leaf[found - 1] != leaf:
+                supply.leaf[found] = leaf
+                supply.take[found] = 0
+                found += 1
+            supply.take[found - 1] += end - unit
+            unit = end
+    return int(found)
 
-    Where fewer than ``nodes`` fit: these.
+
+@inlined
+def move_listed(supply: SupplyLimits, leaves: int, unit_net: int, sign: int) -> None:
+    """Take (1) or give back (-1) the listed units now, each of ``unit_net`` microwatts."""
+    take_listed(supply, leaves, unit_net, sign, supply.free, supply.room)
+    for k in range(leaves):
+        touch(supply, as_int64(supply.leaf[k]))
+
+
+@inlined
+def touch(supply: SupplyLimits, leaf: int) -> None:
+    """Note that free units of a leaf, or room above it, have changed."""
+    supply.marks[VERSION] += 1
+    if supply.classes.is_touched[leaf] == 0:
+        supply.classes.is_touched[leaf] = 1
+        supply.classes.touched[supply.marks[TOUCHED]] = leaf
+        supply.marks[TOUCHED] += 1
+
+
+@kernel
+def propose_units(view: KernelView, p: int, job: int, unit_net: int) -> int:
+    """Write the leaves that a start of ``job`` would take units of to ``leaf`` and ``take``; return how many units fit.
+
+    The lowest units with room, as many as the job needs, or as there are. A proposal holds until something changes.
     """
-    supply, left = view.supply, nodes
+    supply, need = view.supply, int(view.nodes[job])
+    marks, key = supply.marks, job * len(view.units.free) + p
+    if marks[KEY] == key and marks[EACH] == unit_net and marks[MADE_AT] == marks[VERSION]:
+        return int(need)
     for domain in range(len(supply.room)):
         supply.spare_room[domain] = supply.room[domain]
+    left, found = need, as_int64(0)
     for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
-        count = min(left, as_int64(supply.free[leaf]))
         domain = as_int64(supply.leaf_domain[leaf])
-        while domain >= 0 and count > 0:
-            count = min(count, as_int64(units_of_room(supply, domain, unit_net, supply.spare_room)))
-            domain = as_int64(supply.parent[domain])
-        supply.take[leaf] = count
-        if count > 0:
-            left -= count
-            take_path(supply, as_int64(leaf), unit_net, count, supply.spare_room)
+        # Most leaves without room are seen by their lowest domain.
+        if supply.free[leaf] > 0 and (domain < 0 or supply.spare_room[domain] >= unit_net):
+            count = room_on_path(supply, as_int64(leaf), unit_net, min(left, as_int64(supply.free[leaf])))
+            if count > 0:
+                take_path(supply, domain, unit_net, count, supply.spare_room)
+                supply.leaf[found] = leaf
+                supply.take[found] = count
+                found += 1
+                left -= count
+                if left == 0:
+                    break
+    marks[KEY] = key if left == 0 else -1
+    marks[EACH] = unit_net
+    marks[MADE_AT] = marks[VERSION]
+    marks[LEAVES] = found
+    return int(need - left)
+
+
+@inlined
+def room_on_path(supply: SupplyLimits, leaf: int, unit_net: int, count: int) -> int:
+    """Return how many units of a leaf, up to ``count``, all domains above it have ``spare_room`` for."""
+    domain = as_int64(supply.leaf_domain[leaf])
+    while domain >= 0 and count > 0:
+        count = fed_by(supply, domain, unit_net, as_int64(supply.spare_room[domain]), count)
+        domain = as_int64(supply.parent[domain])
+    return as_int64(count)
 
 
 @separate
 def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None:
     """Give ``job`` the units that are proposed for it, each of ``unit_net`` microwatts. It must fit."""
     supply, held = view.supply, view.held
-    propose_units(view, p, int(view.nodes[job]), unit_net)
+    propose_units(view, p, job, unit_net)
     filled = view.now.intervals
     held.first[job] = filled
     behind = as_int64(-1)
-    for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
-        if supply.take[leaf] > 0:
-            filled, behind = take_lowest(view, p, as_int64(leaf), filled, behind)
+    for k in range(supply.marks[LEAVES]):
+        filled, behind = take_lowest(view, p, as_int64(k), filled, behind)
     view.units.free[p] -= view.nodes[job]
     held.pieces[job] = filled - held.first[job]
     view.now.intervals = filled
-    move_job(view, job, unit_net, as_int64(1), supply.free, supply.room)
+    move_listed(supply, as_int64(supply.marks[LEAVES]), unit_net, as_int64(1))
 
 
 @kernel
-def take_lowest(view: KernelView, p: int, leaf: int, filled: int, behind: int) -> tuple[int, int]:
-    """Take the lowest free units of a leaf, as many as proposed; return the next row of the log, and the next unit.
+def take_lowest(view: KernelView, p: int, row: int, filled: int, behind: int) -> tuple[int, int]:
+    """Take the lowest free units of the leaf in a row of the list; return the next row of the log, and the next unit.
 
     ``behind`` is the number behind the last unit that the job got before, -1 for none.
     """
-    units, left = view.units, as_int64(view.supply.take[leaf])
+    units, left = view.units, as_int64(view.supply.take[row])
+    leaf = as_int64(view.supply.leaf[row])
     at = int(view.supply.leaf_unit[leaf] - units.unit_start[p])
     end = int(view.supply.leaf_unit[leaf + 1] - units.unit_start[p])
     while left > 0:
@@ -208,76 +354,49 @@ def take_lowest(view: KernelView, p: int, leaf: int, filled: int, behind: int) -
 
 
 @separate
-def keeps_reserved(view: KernelView, p: int, job: int, net: int, q: int, entry: int, reserved_net: int) -> bool:
-    """Return whether the reserved ``entry`` of partition q still fits at its shadow time if ``job`` starts in p now.
+def give_back(view: KernelView, job: int, unit_net: int) -> None:
+    """Give back the units that a job holds, each of ``unit_net`` microwatts."""
+    move_listed(view.supply, list_leaves(view, job), unit_net, as_int64(-1))
+    view.supply.marks[GIVEN] = 1
 
-    The units that ``job`` would get are taken out of the state that is expected then; it must fit now.
+
+@inlined
+def note_refused(view: KernelView, rank: int) -> None:
+    """Note an entry that a reservation refuses for the units that it would get: after a start it may get others."""
+    marks = view.supply.marks
+    if marks[REFUSED] < 0 or rank < marks[REFUSED]:
+        marks[REFUSED] = rank
+
+
+@inlined
+def forget_refused(view: KernelView, rank: int) -> None:
+    """Forget what a reservation refused for its units, where a pass tries all entries from ``rank`` on again."""
+    if has_supply(view) and view.supply.marks[REFUSED] >= rank:
+        view.supply.marks[REFUSED] = -1
+
+
+@inlined
+def retry_refused(view: KernelView) -> None:
+    """After a start: let the next pass try again what was refused for the units that it would have got (rule 22).
+
+    It may get others now. All else that was refused has less room than before. With several partitions a reserved entry
+    may be among them, so that the next pass is a whole one.
     """
-    supply, reserved = view.supply, as_int64(view.entries.job[entry])
-    nodes, need = int(view.nodes[job]), int(view.nodes[reserved])
-    propose_units(view, p, nodes, as_int64(net // nodes))
-    for leaf in range(len(supply.free)):
-        supply.spare_free[leaf] = supply.then_free[q, leaf]
-    for domain in range(len(supply.room)):
-        supply.spare_room[domain] = supply.then_room[q, domain]
-    for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
-        if supply.take[leaf] > 0:
-            supply.spare_free[leaf] -= supply.take[leaf]
-            take_path(supply, as_int64(leaf), as_int64(net // nodes), as_int64(supply.take[leaf]), supply.spare_room)
-    return bool(units_that_fit(supply, q, as_int64(reserved_net // need), supply.spare_free, supply.spare_room) >= need)
-
-
-@separate
-def begin_shadow(view: KernelView, p: int, blocks: int) -> None:
-    """Begin the state at the shadow time of partition p's reservation: now, without the jobs of the first blocks."""
-    supply, running = view.supply, view.running
-    for leaf in range(len(supply.free)):
-        supply.then_free[p, leaf] = supply.free[leaf]
-    for domain in range(len(supply.room)):
-        supply.then_room[p, domain] = supply.room[domain]
-    for at in range(blocks):
-        block = as_int64(running.order[at])
-        for k in range(running.filled[block]):
-            end_at_shadow(view, p, as_int64(running.job[block, k]), as_int64(running.net[block, k]))
-
-
-@separate
-def end_at_shadow(view: KernelView, p: int, job: int, net: int) -> None:
-    """Take a running job out of the state at the shadow time of partition p's reservation."""
-    unit_net = as_int64(net // int(view.nodes[job]))
-    move_job(view, job, unit_net, as_int64(-1), view.supply.then_free[p], view.supply.then_room[p])
-
-
-@separate
-def fits_at_shadow(view: KernelView, p: int, job: int, net: int) -> bool:
-    """Return whether a reserved job of ``net`` microwatts fits into that state."""
-    nodes, supply = int(view.nodes[job]), view.supply
-    return bool(units_that_fit(supply, p, as_int64(net // nodes), supply.then_free[p], supply.then_room[p]) >= nodes)
-
-
-@separate
-def outlive_shadow(view: KernelView, q: int, job: int, net: int) -> None:
-    """Let a job that has started, and outlives the shadow time of partition q's reservation, run in that state, too."""
-    unit_net = as_int64(net // int(view.nodes[job]))
-    move_job(view, job, unit_net, as_int64(1), view.supply.then_free[q], view.supply.then_room[q])
+    refused = as_int64(view.supply.marks[REFUSED])
+    if refused < 0:
+        return
+    if len(view.units.free) > 1:
+        view.now.whole_next = 1
+    elif view.now.first_new < 0 or refused < view.now.first_new:
+        view.now.first_new = refused
 
 
 @kernel
 def limits_row(view: KernelView) -> int:
     """Return the row of limits that is in force."""
-    row, supply = 0, view.supply
-    while row + 1 < len(supply.time) and supply.time[row + 1] <= view.now.time_s:
-        row += 1
-    return row
-
-
-@separate
-def put_limits(view: KernelView) -> None:
-    """Put the limits of now in force; the caller has the next pass look at all entries."""
-    supply, row = view.supply, limits_row(view)
-    for domain in range(len(supply.room)):
-        supply.room[domain] += supply.limits[row, domain] - supply.limit[domain]
-        supply.limit[domain] = supply.limits[row, domain]
+    time, rows = view.supply.time, as_int64(len(view.supply.time))
+    row = as_int64(first_from(time, as_int64(0), rows, view.now.time_s))
+    return row if row < rows and time[row] <= view.now.time_s else row - 1
 
 
 @kernel
@@ -295,6 +414,8 @@ def change_unit(view: KernelView, p: int, unit: int, sign: int) -> None:
     """Count a unit that comes back (1) or fails (-1): whether it is free, and its idle watts."""
     supply = view.supply
     leaf = as_int64(supply.leaf_of[unit])
+    supply.marks[GIVEN] = 1
     supply.free[leaf] += sign
     if view.now.scope_machine != 0:
-        take_path(supply, leaf, as_int64(view.units.idle_uw[p]), sign, supply.room)
+        take_path(supply, as_int64(supply.leaf_domain[leaf]), as_int64(view.units.idle_uw[p]), sign, supply.room)
+    touch(supply, leaf)

@@ -20,13 +20,12 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.announced import no_limits
 from wattqueue.kernels.arrays import kernel_array
-from wattqueue.kernels.greedy import new_reservations
 from wattqueue.kernels.in_flight import no_evidence
 from wattqueue.kernels.measured import no_measured
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.placement import new_held, new_units, ranked_units
 from wattqueue.kernels.plan import new_plan, no_plan
-from wattqueue.kernels.running import new_running
+from wattqueue.kernels.running import new_reservations, new_running
 from wattqueue.kernels.tree import new_tree
 from wattqueue.model import bounds
 from wattqueue.model.known_jobs import KnownJobs
@@ -163,16 +162,16 @@ def queue_order(submit_s: NDArray[Any], entries: Entries) -> NDArray[np.int64] |
 
 def first_net_uw(
     jobs: KnownJobs, predicted: state.Rows, entries: state.EntryTable, machine: Machine
-) -> NDArray[np.int64]:
-    """Return the net microwatts of a sample of entries at their first option.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the net microwatts of a sample of entries at their first option, and those of one unit.
 
-    Their quantiles separate the classes of the queue's tree.
+    Their quantiles separate the classes of the queue's tree, and of power domains.
     """
     job = entries.job[:: max(1, len(entries.job) // 10_000)]
     option = entries.first[:: max(1, len(entries.job) // 10_000)]
     share = 0 if machine.cap_scope == "jobs" else idle_uw(machine)[machine.option_partition[option]]
-    net: NDArray[np.int64] = jobs.nodes[job] * np.maximum(unit_uw(predicted, job, option) - share, 0)
-    return net
+    unit_net = np.maximum(unit_uw(predicted, job, option) - share, 0)
+    return jobs.nodes[job] * unit_net, unit_net
 
 
 def build_view(
@@ -203,6 +202,7 @@ def build_view(
     walltime = kernel_array(jobs.walltime_s, np.float64)
     if stores_work:
         walltime = walltime.copy()
+    net, unit_net = first_net_uw(jobs, predicted, queue, machine)
     view = state.KernelView(
         kernel_array(jobs.nodes, np.int32),
         walltime,
@@ -212,10 +212,10 @@ def build_view(
         queue,
         reach_of(jobs, machine, prediction, queue),
         no_limits(),
-        new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
+        new_tree(queue.start, jobs.nodes, net),
         new_running(capacity, partitions),
         units,
-        supply_limits(machine, prediction, learns=settings.learns),
+        supply_limits(machine, prediction, learns=settings.learns, sample=unit_net),
         new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
         no_measured(),
         no_evidence(),

@@ -55,8 +55,13 @@ def can_bind(machine: Machine, unit_w: Floats) -> NDArray[np.bool_]:
     return found
 
 
-def supply_limits(machine: Machine, prediction: Prediction, *, learns: bool) -> SupplyLimits:
-    """Return the domains of a machine that can hold jobs back, nothing running. ``learns``: see ``greatest_unit_w``."""
+def supply_limits(
+    machine: Machine, prediction: Prediction, *, learns: bool, sample: NDArray[np.int64] | None = None
+) -> SupplyLimits:
+    """Return the domains of a machine that can hold jobs back, nothing running.
+
+    ``learns``: see ``greatest_unit_w``; ``sample``: see ``new_supply``, by default nothing is known.
+    """
     if not machine.supply:
         return no_supply()
     keep = can_bind(machine, greatest_unit_w(machine, prediction, learns=learns))
@@ -79,6 +84,7 @@ def supply_limits(machine: Machine, prediction: Prediction, *, learns: bool) -> 
         np.array(times_s, np.float64),
         number[tree.of_unit],
         machine.unit_start,
+        np.zeros(0, np.int64) if sample is None else sample,
     )
 
 
@@ -162,6 +168,18 @@ def require_within(policy: str, machine: Machine, power_uw: NDArray[np.int64]) -
                 where=policy,
                 hint="raise max_w in the machine file",
             )
+
+
+def notes_of_run(
+    policy: str, machine: Machine, view: KernelView, reason: NDArray[np.int8], online: object
+) -> dict[str, int]:
+    """Return the notes of ``held_back_by`` for a run that has ended.
+
+    Raises: PolicyError as ``require_within``, where an estimator learned (``online``).
+    """
+    if machine.supply and online is not None:
+        require_within(policy, machine, view.predicted.power_uw)
+    return held_back_by(machine, view, reason)
 
 
 def held_back_by(machine: Machine, view: KernelView, reason: NDArray[np.int8]) -> dict[str, int]:

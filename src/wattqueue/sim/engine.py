@@ -56,7 +56,7 @@ from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
 from wattqueue.policy.session import Session
-from wattqueue.policy.supply import held_back_by, require_begun, require_within, with_limit_times
+from wattqueue.policy.supply import notes_of_run, require_begun, with_limit_times
 from wattqueue.sim.control_step import control_step_of, step_beside_others
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.limit_curves import no_curves
@@ -172,15 +172,11 @@ def simulate(
             hint="use a verb that reads it, hand it in as actual=, or take [physics] out",
         )
     given = actual if actual is None or isinstance(actual, Prediction) else figures_of(actual, jobs, machine)
-    require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
     simulation = Simulation(
         jobs, machine, policy, cap or Cap.none(), given, events, past=past, phases_s=phases_s, targets=targets
     )
     simulation.go(progress)
-    if machine.supply and simulation.session.needs.online is not None:
-        require_within(policy.name, machine, simulation.view.predicted.power_uw)
     run = simulation.result()
-    run.notes.update(held_back_by(machine, simulation.view, run.schedule.reason))
     return run if given is None or isinstance(given, Prediction) else with_sources(run, given)
 
 
@@ -209,11 +205,12 @@ def with_sources(run: Run, truth: TrueFigures) -> Run:
     return replace(run, sources=used, notes={**run.notes, **used})
 
 
-def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine) -> Signals:
+def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine, jobs: Jobs) -> Signals:
     """Return cap and targets as signals, the targets in watts.
 
     Raises: MachineError for a target below idle watts, or a percentage or a ramp of what is not stated.
     """
+    require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
     if targets is None or not len(targets):
         return with_limit_times(Signals(cap), machine)
     targets.require_reachable(machine, cap)
@@ -238,7 +235,7 @@ class Simulation:
         curves = no_curves()
         if not (actual is None or isinstance(actual, Prediction)):
             curves, actual = actual.curves, actual.actual
-        signals = signals_of(cap, targets, machine)
+        signals = signals_of(cap, targets, machine, jobs)
         cap = signals.limit()
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
         needs = resolve(policy)
@@ -445,11 +442,14 @@ class Simulation:
         """Return the schedule and the power series of the finished run.
 
         They take over the log's columns instead of copying them, so call it once.
+
+        Raises: PolicyError where an estimator predicted more than bounds the power domains left out.
         """
         beyond = int(self.view.by_unit.beyond.sum())
         schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
         unprofiled = BASE_COUNTED if self.session.estimation.keeps_base else NO_FACTORS
         counts = {unprofiled: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
+        counts |= notes_of_run(self.policy.name, self.machine, self.view, schedule.reason, self.session.needs.online)
         counts[KEPT_NEAREST] = self.without_options
         counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
         if self.parts.step.now.refused:
@@ -457,8 +457,7 @@ class Simulation:
         notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
         promised = self.view.planned.promise
         more = (promised if len(promised) else None, self.view.planned.overruns, self.log.checkpointed_s)
-        inputs = self.jobs, self.machine, self.cap
-        found = Run(*inputs, schedule, power, notes, self.phases_s, *more, self.actual)
+        found = Run(self.jobs, self.machine, self.cap, schedule, power, notes, self.phases_s, *more, self.actual)
         return replace(found, without_effect=tuple(self.without_effect))
 
     def _plan_counts(self) -> dict[str, int]:

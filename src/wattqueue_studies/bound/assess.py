@@ -124,7 +124,7 @@ def window_problem(inputs: RunInputs, window: BoundWindow, search: Search) -> Pr
 
     Raises: InputError naming a job that makes it impossible, or whose watts are not known.
     """
-    limit = signals_of(inputs.cap, inputs.targets, inputs.machine).limit()
+    limit = signals_of(inputs.cap, inputs.targets, inputs.machine, inputs.jobs).limit()
     options = _options(inputs, window.jobs.take(slice(window.running, None)), window.begin_s, clocks=search.clocks)
     machine = inputs.machine
     problem = machine_problem(options, machine, limit, window.begin_s, idle_off=switches_off(inputs))

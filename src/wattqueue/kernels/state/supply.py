@@ -8,6 +8,33 @@ from wattqueue.kernels._numba import referenced
 from wattqueue.kernels.state.queue import Array
 
 
+class SupplyClasses(NamedTuple):
+    """The most units that fit, for C classes of net microwatts a unit (``kernels/supply_classes.py``)."""
+
+    least: Array
+    """(C,) int64 the least watts of each class, rising from 0."""
+    share: Array
+    """(G, C) float32 units that a domain feeds for a microwatt of room, at the least watts of a class."""
+    below: Array
+    """(P, G, C) float32 sums of the units that fit at the places below each domain, of one partition."""
+    most: Array
+    """(P, G, C) float32 units that fit below each domain."""
+    capacity: Array
+    """(P, C) float32 units that fit at the least watts of a class: an upper bound for the class."""
+    alone: Array
+    """(P, C) int64 units that fit on the idle machine at the least watts of a class."""
+    refused_uw: Array
+    """(P, C) int64 net microwatts a unit of a job that did not fit, ANY_WATT for none since anything was given back."""
+    refused_most: Array
+    """(P, C) int64 units that did fit of it."""
+    counted: Array
+    """(V,) int64 free units of each leaf that ``below`` has."""
+    touched: Array
+    """(V,) int32 leaves that have changed since, the first ``TOUCHED`` of them."""
+    is_touched: Array
+    """(V,) int8 1 for these."""
+
+
 @referenced
 class SupplyLimits(NamedTuple):
     """G power domains, those below others first, and V leaves: runs of units of one partition and one lowest domain.
@@ -45,11 +72,34 @@ class SupplyLimits(NamedTuple):
     """(P, V) int64 the same at the shadow time of each partition's reservation, without the reserved entry."""
     then_room: Array
     """(P, G) int64 room at that time, without the reserved entry."""
+    then_below: Array
+    """(P, G) int64 sums of the units of the reserved entry that fit then at the places below each domain."""
+    then_most: Array
+    """(P, G) int64 units of the reserved entry that fit then below each domain."""
+    then_total: Array
+    """(P,) int64 units of the reserved entry that fit then."""
+    then_each: Array
+    """(P,) int64 net microwatts of a unit of the reserved entry."""
+    now_below: Array
+    """(P, G) int64 ``then_below`` of the state now, for the entry that was reserved last."""
+    now_most: Array
+    """(P, G) int64 ``then_most`` of the state now."""
+    now_total: Array
+    """(P,) int64 ``then_total`` of the state now."""
+    now_each: Array
+    """(P,) int64 net microwatts of a unit of the entry that was reserved last, -1 for none."""
+    leaf: Array
+    """(V,) int32 leaves that a proposed start, or the job looked at last, has units of; the first ``LEAVES``."""
     take: Array
-    """(V,) int64 working space: units that a start would take of each leaf."""
+    """(V,) int64 how many of each."""
     most: Array
     """(G,) int64 working space: units that fit below each domain."""
+    below: Array
+    """(G,) int64 working space: sums of these at the places below."""
     spare_free: Array
     """(V,) int64 working space."""
     spare_room: Array
     """(G,) int64 working space."""
+    marks: Array
+    """(10,) int64 what ``kernels/supply.py`` keeps, by its constants."""
+    classes: SupplyClasses
