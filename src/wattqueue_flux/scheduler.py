@@ -215,6 +215,10 @@ class WattQueueScheduler(SafeScheduler):
         request = JobRequest(JobKey("feasibility", now_s), "", details_of(jobspec, 0).app, "", need.nodes, limit_s)
 
         def then(future: Future[float]) -> None:
+            if (error := future.exception()) is not None:
+                self.failed("predicting watts", error)
+                answer("")  # nothing says that it never fits: whoever submits must not wait for ever
+                return
             watts = future.result()
             text = f"watts: it needs {watts:.0f} W above idle, and no cap to come has more than {room_w:.0f} W"
             answer(text if watts > room_w else "")
