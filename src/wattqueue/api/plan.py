@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattqueue.api.inputs import PathLike, machine_arguments, of_options, physics_arguments, text
+from wattqueue.api.answer import SavedAnswer
+from wattqueue.api.inputs import machine_arguments, of_options, physics_arguments, text
 from wattqueue.api.jobs import job_table
-from wattqueue.formats.atomic_folder import write_files, write_text
 from wattqueue.formats.results import results_frame
 from wattqueue.plan.answer import PlanAnswer, answer
 from wattqueue.plan.options import PlanOptions
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class NodePlan:
+class NodePlan(SavedAnswer):
     """The answer of ``plan``; in a notebook its sentence, baselines and assumptions."""
 
     sentence: str
@@ -53,22 +52,6 @@ class NodePlan:
     def frame(self) -> pl.DataFrame:
         """Return the columns of plan.csv as a polars frame: one row for each number of nodes that was tried."""
         return results_frame(self.rows)
-
-    def report(self, path: PathLike) -> Path:
-        """Write the page, one HTML file; return its path. Raises: OutputError."""
-        write_text(Path(path), self.files["report.html"])
-        return Path(path)
-
-    def save(self, folder: PathLike) -> Path:
-        """Write plan.csv, plan.json and report.html, as the command line does. Raises: OutputError."""
-        write_files(Path(folder), self.files)
-        return Path(folder)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        from wattqueue.api.notebook import document_html
-
-        return document_html(self.shown)
 
 
 @of_options(PlanOptions)

@@ -15,10 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from wattqueue.api.inputs import PathLike, machine_arguments, of_options, physics_arguments, text
+from wattqueue.api.answer import SavedAnswer
+from wattqueue.api.inputs import machine_arguments, of_options, physics_arguments, text
 from wattqueue.api.jobs import job_table
 from wattqueue.campaign.shared import Shared
-from wattqueue.formats.atomic_folder import write_files, write_text
 from wattqueue.formats.results import results_frame
 from wattqueue.report.document import Document
 from wattqueue.whatif.analysis import CapAnalysis, analyse
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CapStudy:
+class CapStudy(SavedAnswer):
     """The answer of ``whatif``; in a notebook the table of all caps with its conclusions."""
 
     about: str
@@ -77,25 +77,6 @@ class CapStudy:
         """
         cap: str | None = self.conclusions[0].get("lowest_safe_cap_unknown_at_maximum")
         return cap
-
-    def report(self, path: PathLike) -> Path:
-        """Write the page with tables and figures, one HTML file; return its path. Raises: OutputError."""
-        write_text(Path(path), self.files["report.html"])
-        return Path(path)
-
-    def save(self, folder: PathLike) -> Path:
-        """Write whatif.csv, delayed_users.csv, whatif.json and report.html, as the command line does.
-
-        Raises: OutputError.
-        """
-        write_files(Path(folder), self.files)
-        return Path(folder)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        from wattqueue.api.notebook import document_html
-
-        return document_html(self.shown)
 
 
 @of_options(WhatifOptions)
