@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tools.packages import CORE, ROOT
 from tools.verbs import TABLE, lines
 from wattqueue import cli
 from wattqueue.cli import _app
+from wattqueue.cli._app import EXTRAS
 from wattqueue.errors import InputError
 
 RUN = [sys.executable, "-c", "from wattqueue.cli import main; main()"]
@@ -173,6 +176,21 @@ def test_an_error_is_one_line(
 ) -> None:
     assert call(monkeypatch, "say", how) == status
     assert capsys.readouterr().err == line
+
+
+MODULES = {"scikit-learn": "sklearn", "paho-mqtt": "paho", "nvidia-ml-py": "pynvml"}
+"""Packages whose module has another name."""
+
+
+def test_every_package_of_an_extra_is_named_where_it_is_missing() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {}
+    for extra, stated in project.items():
+        for text in stated if extra not in ("docs", "dev") else ():
+            package = re.split(r"[^\w-]", text)[0]
+            if package != "wattqueue":
+                named[MODULES.get(package, package.replace("-", "_"))] = extra
+    assert named == EXTRAS
 
 
 @pytest.mark.usefixtures("own_verbs")

@@ -39,11 +39,18 @@ EXTRAS = {
     "httpx": "live",
     "prometheus_client": "live",
     "psycopg": "live",
+    "pymysql": "live",
+    "starlette": "page",
+    "uvicorn": "page",
     "paho": "agent",
+    "pynvml": "agent",
     "dask": "scale",
     "distributed": "scale",
     "dask_jobqueue": "scale",
+    "highspy": "bounds",
     "matplotlib": "plot",
+    "pandas": "pandas",
+    "pyarrow": "pandas",
 }
 """The extra of WattQueue (``pip install 'wattqueue[EXTRA]'``) that installs each optional package, by module name."""
 
