@@ -170,6 +170,7 @@ def test_the_slider_shows_another_instant(page: Served, browser: Browser, width:
     browser.js("document.querySelector('#instant').dispatchEvent(new Event('input'))")
     browser.wait("document.querySelector('#summary').textContent.includes('of 1.80 kW')")
     assert browser.js("location.hash").startswith("#at=1000")
+    assert browser.js("document.querySelector('#signin').hidden") is True, "there is no token that shows names"
     assert browser.js("document.documentElement.scrollWidth") == width
     assert browser.js("document.querySelectorAll('main img').length") == 0
     browser.js("document.querySelector('#slider button').click()")

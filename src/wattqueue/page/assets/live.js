@@ -31,7 +31,7 @@ function showNow(now) {
   document.title = `${now.summary} · WattQueue`;
   byId("where").textContent = [now.machine, now.mode && `${now.mode} mode`, now.policy && `policy ${now.policy}`].filter(Boolean).join(" · ") || "Operator page";
   byId("lede").textContent = now.time_s ? lede(now) : "";
-  byId("signin").hidden = now.names;
+  byId("signin").hidden = now.names || Boolean(live.run); // a simulation has no token: --names shows them
   document.body.dataset.names = now.names ? "yes" : "no";
   const over = limit != null && now.counted_w > limit + 1, measuredOver = now.cap_w != null && now.measured_w > now.cap_w + 1;
   const { measured = 0, stale = 0, missing = 0 } = now.telemetry || {}, run = live.run;
