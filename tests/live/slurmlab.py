@@ -77,6 +77,10 @@ def missing() -> str | None:
     return None
 
 
+RESUMED_S = 5.0
+"""How often it is looked for nodes that Slurm drained while jobs are awaited."""
+
+
 def wait_for(what: str, ready: Callable[[], bool], timeout_s: float = PATIENCE_S, step_s: float = 0.05) -> float:
     """Wait until ``ready()``; returns the seconds it took. Raises LabError naming what was awaited."""
     begin = time.monotonic()
@@ -583,6 +587,8 @@ class SlurmLab:
 
         def there() -> bool:
             rows = self.run(["sinfo", "-h", "-N", "-o", "%T"], check=False).out.split()
+            if {"drained", "draining"} & set(rows):
+                self.resume_duplicates()
             return len(rows) == self.nodes and set(rows) <= {"idle", "allocated", "mixed", "completing"}
 
         wait_for("all nodes to answer", there)
@@ -590,9 +596,14 @@ class SlurmLab:
     def wait_states(self, jobs: Iterable[str], states: Iterable[str]) -> None:
         """Wait until each of ``jobs`` is in one of ``states``."""
         wanted, allowed = set(jobs), set(states)
+        looked = time.monotonic()
 
         def there() -> bool:
+            nonlocal looked
             now = self.states()
+            if time.monotonic() - looked > RESUMED_S:
+                looked = time.monotonic()
+                self.resume_duplicates()
             return all(now.get(job, "GONE") in allowed for job in wanted)
 
         wait_for(f"jobs {sorted(wanted)} in {sorted(allowed)}", there, step_s=0.1)
