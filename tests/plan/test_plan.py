@@ -21,6 +21,7 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.profiles import PowerProfiles
+from wattqueue.model.schedule import State
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.plan.answer import PlanAnswer, answer, largest_row
 from wattqueue.plan.page import document, files
@@ -28,6 +29,7 @@ from wattqueue.plan.prepare import KnownWatts, PlanQuestion, prepare
 from wattqueue.plan.quantiles import read_quantiles
 from wattqueue.plan.risk import worst_of
 from wattqueue.plan.text import headline
+from wattqueue.plan.trial import mean_waits_s
 from wattqueue.plan.truth import exceedances
 from wattqueue.policy.policy import load_policy
 from wattqueue.runs.task import Task
@@ -186,6 +188,17 @@ def test_a_derated_row_is_rehearsed() -> None:
     low = planned(jobs, racks(1_000.0, 1_850.0), derate=0.01).rehearsal
     assert "below its base and the idle watts" in low.refused
     assert largest_row(racks(1_000.0).supply_tree) == "r1"  # the row has no limit
+
+
+def test_waits_are_compared_over_the_jobs_that_ran_in_both() -> None:
+    """One that never ran in the other run waited longest: left out there alone, waits would seem to fall."""
+    jobs = Jobs.build(np.array([0.0, 0.0, 1.0]), np.array([8, 8, 8]), np.full(3, 100.0))
+    run = simulate(jobs, replace(racks(2400.0), supply=()), load_policy("easy"))
+    schedule = run.schedule
+    lost = replace(schedule, state=np.array([State.COMPLETED, State.COMPLETED, State.NOT_STARTED], np.int8))
+    other = replace(run, schedule=replace(lost, start_s=schedule.start_s + np.array([0.0, 10.0, np.nan])))
+    assert mean_waits_s(run, other) == (50.0, 55.0)
+    assert mean_waits_s(other, run) == (55.0, 50.0)
 
 
 def test_bad_questions() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
-from wattqueue.model.schedule import Schedule
+from wattqueue.model.schedule import HeldUnits, Schedule
 from wattqueue.model.steps import Steps
 
 
@@ -47,12 +47,7 @@ def domain_loads(machine: Machine, schedule: Schedule, limit_w: Floats) -> list[
     tree = machine.supply_tree
     in_watts = machine.cap_scope == "machine"
     idle = tree.input_uw([part.idle_w if in_watts else 0.0 for part in machine.partitions]) / 1e6
-    owner = np.repeat(np.arange(len(schedule.unit_count)), schedule.unit_count)
-    interval = np.repeat(schedule.unit_start, schedule.unit_count)
-    interval += np.arange(len(owner)) - np.repeat(
-        np.cumsum(schedule.unit_count) - schedule.unit_count, schedule.unit_count
-    )
-    low, high = schedule.unit_low[interval], schedule.unit_high[interval]
+    held = HeldUnits.of(schedule)
     found = []
     for k in np.flatnonzero(np.isfinite(limit_w)):
         gain = np.zeros(len(tree.of_unit))
@@ -60,7 +55,7 @@ def domain_loads(machine: Machine, schedule: Schedule, limit_w: Floats) -> list[
             here = slice(int(machine.unit_start[part.partition]), int(machine.unit_start[part.partition + 1]))
             gain[here] += np.where(tree.of_unit[here] == part.own, part.gain, 0.0)
         total = np.concatenate(([0.0], np.cumsum(gain)))
-        units = np.bincount(owner, total[high + 1] - total[low], len(schedule.unit_count))
+        units = np.bincount(held.job, total[held.high + 1] - total[held.low], len(schedule.state))
         rows = np.flatnonzero(units > 1e-9)
         found.append(
             DomainLoad(
@@ -68,3 +63,13 @@ def domain_loads(machine: Machine, schedule: Schedule, limit_w: Floats) -> list[
             )
         )
     return found
+
+
+def added_w(machine: Machine, schedule: Schedule, unit_w: Floats) -> Floats:
+    """Return what units of jobs add to a domain beside its idle input, never less than nothing. Shape as ``unit_w``.
+
+    ``unit_w`` (n, ...): watts of a unit of each job. Idle watts count in a domain unless the cap is one of jobs alone.
+    """
+    idle = np.array([part.idle_w if machine.cap_scope != "jobs" else 0.0 for part in machine.partitions])
+    there = np.where(schedule.option >= 0, idle[machine.option_partition[schedule.option]], 0.0)
+    return np.asarray(np.maximum(unit_w - there.reshape(-1, *[1] * (unit_w.ndim - 1)), 0.0), np.float64)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Floats
+from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine
 
 
@@ -95,6 +95,28 @@ class Schedule:
         from wattqueue.model.codec import take
 
         return take(self, rows, "unit_low", "unit_high")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldUnits:
+    """Units that jobs held: job ``job[k]`` (a row of the job table) held ``low[k]..high[k]``, both included.
+
+    Shapes (m,).
+    """
+
+    job: Ints
+    low: Ints
+    high: Ints
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> HeldUnits:
+        """Return the intervals of a schedule, those of one job in sequence."""
+        from wattqueue.model.ranges import ranges
+
+        count = schedule.unit_count.astype(np.int64)
+        job = np.repeat(np.arange(len(count), dtype=np.int32), count)
+        where = ranges(schedule.unit_start, count)
+        return cls(job, schedule.unit_low[where], schedule.unit_high[where])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

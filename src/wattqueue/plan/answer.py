@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from wattqueue.errors import MachineError, PolicyError
-from wattqueue.model.domain_load import domain_loads
+from wattqueue.model.domain_load import added_w, domain_loads
 from wattqueue.model.machine import Machine
 from wattqueue.model.supply import SupplyTree
 from wattqueue.plan.growth import levels_of
@@ -18,7 +18,7 @@ from wattqueue.plan.prepare import PlanSetup
 from wattqueue.plan.quantiles import NodeQuantiles
 from wattqueue.plan.risk import Exceedance, over_by_day, worst_of
 from wattqueue.plan.search import climb
-from wattqueue.plan.trial import Trial, Trials, mean_wait_s
+from wattqueue.plan.trial import Trial, Trials, mean_waits_s
 from wattqueue.plan.truth import exceedances
 from wattqueue.sim.engine import Run
 
@@ -104,7 +104,7 @@ class PlanAnswer:
     @cached_property
     def waits_s(self) -> tuple[float, float]:
         """Return the mean wait without and with limits."""
-        return mean_wait_s(self.plain), mean_wait_s(self.run)
+        return mean_waits_s(self.plain, self.run)
 
     @property
     def days(self) -> float:
@@ -198,9 +198,10 @@ class _ByJobs:
     def points(self) -> tuple[TriedNodes, ...]:
         """Return the numbers that were tried."""
         return tuple(
-            TriedNodes(nodes, self.trials.scale(trial.index), mean_wait_s(trial.run), mean_wait_s(trial.plain),
-                  self.risk(nodes, 1.0), self.risk(nodes, HOTTER))
+            TriedNodes(nodes, self.trials.scale(trial.index), wait_s, plain_s, self.risk(nodes, 1.0),
+                       self.risk(nodes, HOTTER))
             for nodes, trial in sorted(self.trials.made.items())
+            for plain_s, wait_s in [mean_waits_s(trial.plain, trial.run)]
         )  # fmt: skip
 
 
@@ -260,8 +261,8 @@ def _rehearsed(setup: PlanSetup, trials: Trials, run: Run) -> Rehearsal:
     except (MachineError, PolicyError) as error:
         return Rehearsal(name, limit_w, begin, 0.0, 0, 0.0, f"{error.what}")
     lost = int((run.schedule.ran & ~ran.schedule.ran).sum())
-    extra = mean_wait_s(ran) - mean_wait_s(run)
-    return Rehearsal(name, limit_w, begin, extra, lost, _above_s(ran, at, limit_w, begin))
+    before, after = mean_waits_s(run, ran)
+    return Rehearsal(name, limit_w, begin, after - before, lost, _above_s(ran, at, limit_w, begin))
 
 
 def largest_row(tree: SupplyTree) -> str:
@@ -308,8 +309,6 @@ def _above_s(run: Run, domain: int, limit_w: float, begin_s: float) -> float:
     limits = np.full(len(run.machine.supply_tree.domains), np.inf)
     limits[domain] = limit_w
     (load,) = domain_loads(run.machine, run.schedule, limits)
-    part = run.machine.option_partition[run.schedule.option]
-    idle = np.array([p.idle_w if run.machine.cap_scope != "jobs" else 0.0 for p in run.machine.partitions])[part]
-    net = np.maximum(run.schedule.predicted_w / np.maximum(run.jobs.nodes, 1) - idle, 0.0)
+    net = added_w(run.machine, run.schedule, run.schedule.predicted_w / np.maximum(run.jobs.nodes, 1))
     span = run.schedule.start_s, run.schedule.end_s
     return float(over_by_day(load, span, net[:, None], np.array([begin_s, begin_s + DERATED_S])).sum())

@@ -144,6 +144,11 @@ class MachineGrowth:
             return 0
         return int(self.fits(mine, others))
 
+    @cached_property
+    def _counts(self) -> dict[int, list[int]]:
+        """What was found: runs of one number of nodes differ in their limits alone."""
+        return {}
+
     def counts(self, nodes: int) -> list[int]:
         """Return how many of so many nodes each own domain gets.
 
@@ -158,6 +163,8 @@ class MachineGrowth:
             raise MachineError(
                 f"{nodes} nodes for {len(own)} domains", where=self.machine.name, hint="plan one for each at least"
             )
+        if nodes in self._counts:
+            return self._counts[nodes]
         below, found = np.zeros(len(self.tree.domains)), np.ones(len(own), np.int64)
         for path in self.paths:
             below[path] += 1
@@ -167,7 +174,8 @@ class MachineGrowth:
             k = max(range(len(own)), key=lambda k: (left[k], -(found[k] + 1) / units[own[k]]))
             found[k] += 1
             below[self.paths[k]] += 1
-        return found.tolist()
+        self._counts[nodes] = found.tolist()
+        return self._counts[nodes]
 
     def grown(self, nodes: int, scale: float) -> Machine:
         """Return the machine with so many nodes, each limit times ``scale``; inf: domains without limits."""

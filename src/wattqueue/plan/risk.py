@@ -2,7 +2,7 @@
 
 Watts of a domain: its base, the idle watts of its units, and what its jobs draw above idle, with all losses (rule 22).
 What jobs draw is drawn by ``ratios``; the schedule does not depend on it. A *day* is a block of time: the interval of
-the share above a limit comes from days drawn anew, some neighbours together.
+the share above a limit comes from days drawn again, some neighbours together.
 
 Reference: Politis and Romano, A circular block-resampling procedure for stationary data, 1992.
 """

@@ -121,11 +121,14 @@ class Trials:
         """Return whether every job starts that starts without limits, and waits rise no further than accepted."""
         if bool((plain.schedule.ran & ~run.schedule.ran).any()):
             return False
-        base, wait = mean_wait_s(plain), mean_wait_s(run)
+        base, wait = mean_waits_s(plain, run)
         return wait - base <= max(self.setup.question.wait_rise * base, SMALL_WAIT_S)
 
 
-def mean_wait_s(run: Run) -> float:
-    """Return the mean wait of the jobs that ran; 0 for none."""
-    waits = (run.schedule.start_s - run.jobs.submit_s)[run.schedule.ran]
-    return float(waits.mean()) if len(waits) else 0.0
+def mean_waits_s(one: Run, other: Run) -> tuple[float, float]:
+    """Return the mean waits of the same jobs in two runs of a workload, those that ran in both; 0 for none."""
+    both = one.schedule.ran & other.schedule.ran
+    if not both.any():
+        return 0.0, 0.0
+    first, second = (float((run.schedule.start_s - run.jobs.submit_s)[both].mean()) for run in (one, other))
+    return first, second

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.domain_load import domain_loads
+from wattqueue.model.domain_load import added_w, domain_loads
 from wattqueue.model.jobs import Floats
 from wattqueue.plan.prepare import PlanSetup
 from wattqueue.plan.ratios import Correlation, RatioLaw, Scores, fit_correlation, phi
@@ -27,8 +27,6 @@ class RunTruth:
     """Watts of a unit in truth, rising: parts of its run where these are known, else one part. Shape (n, parts)."""
     most_w: Floats
     """The most that a unit of the job's partition is known to draw: stated, or measured above it."""
-    idle_w: Floats
-    """Idle watts of a unit of the job that are counted while it is idle, too."""
     day: NDArray[np.int64]
     """The day on which the job started."""
     edge_s: Floats
@@ -40,7 +38,6 @@ class RunTruth:
         plan, jobs, machine = run.schedule, run.jobs, run.machine
         ran, units = plan.ran, np.maximum(jobs.nodes, 1)
         part = np.where(ran, machine.option_partition[plan.option], 0)
-        idle = np.array([p.idle_w if machine.cap_scope != "jobs" else 0.0 for p in machine.partitions])[part]
         most = np.array(setup.greatest_unit_w)[part]
         length = np.where(ran, np.maximum(plan.end_s - plan.start_s, 1e-6), 1.0)
         mean = np.where(ran, np.nan_to_num(plan.energy_j) / length / units, 0.0)
@@ -59,7 +56,6 @@ class RunTruth:
             counted,
             np.where(ran[:, None], np.where(np.isnan(level), mean[:, None], level), 0.0),
             most,
-            idle,
             day,
             edge,
         )
@@ -75,27 +71,25 @@ class RunTruth:
         return np.asarray(self.drawn_w[self.rows] / self.counted_w[self.rows, None], np.float64)
 
     def net_w(self, unit_w: Floats) -> Floats:
-        """Return what units that draw so much add to a domain beside idle; never less than nothing. Shape (n, ...)."""
-        return np.asarray(np.maximum(unit_w - self.idle_w[:, None], 0.0), np.float64)
+        """Return what units that draw so much add to a domain beside idle. Shape (n, draws)."""
+        return added_w(self.run.machine, self.run.schedule, unit_w)
 
     def correlation(self, seed: int) -> Correlation:
         """Return how far jobs of a day share their ratio."""
         return fit_correlation(self.ratio.mean(1), self.day[self.rows], np.random.default_rng((seed, 36)))
 
 
-def exceedances(
-    run: Run, setup: PlanSetup, nodes: int, factor: float, limits_w: Floats | None = None
-) -> list[Exceedance]:
+def exceedances(run: Run, setup: PlanSetup, nodes: int, factor: float) -> list[Exceedance]:
     """Return the time above the limits by two ways of drawing, at each correlation that the data cannot exclude.
 
     The ratios of other jobs say what another month may bring. Each job's own watts keep what belongs together in this
     one: wide jobs, users whose jobs draw more than was counted. Neither excludes the other, and the worst counts.
 
-    ``factor`` multiplies what jobs draw; ``limits_w`` (D,) replace the limits of the machine's domains.
+    ``factor`` multiplies what jobs draw.
     """
     truth, seed = RunTruth.of(run, setup, nodes), setup.task.seed
     schedule = run.schedule
-    loads = domain_loads(run.machine, schedule, setup.growth.limits_w if limits_w is None else limits_w)
+    loads = domain_loads(run.machine, schedule, setup.growth.limits_w)
     days = len(truth.edge_s) - 1
     scores, resample = Scores(days, seed), resampled_days(days, seed)
     length, parts = schedule.end_s[truth.rows] - schedule.start_s[truth.rows], truth.drawn_w.shape[1]

@@ -10,38 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.comparability import WorkDone
-from wattqueue.model.domain_load import domain_loads
-from wattqueue.model.jobs import Floats, Ints, Jobs
+from wattqueue.model.domain_load import added_w, domain_loads
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import TAU_S, CapFigures, cap_figures, span, waits_so_far
-from wattqueue.model.schedule import PowerSeries, Schedule, State
+from wattqueue.model.schedule import HeldUnits, PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps, excess_w, with_times
 
 Metric = float | int | str | bool | None
 """A value of metrics.json."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldUnits:
-    """Units that jobs held: job ``job[k]`` (a row of the job table) held ``low[k]..high[k]``, both included.
-
-    Shapes (m,).
-    """
-
-    job: Ints
-    low: Ints
-    high: Ints
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> HeldUnits:
-        """Return the intervals of a schedule, those of one job in sequence."""
-        from wattqueue.model.ranges import ranges
-
-        count = schedule.unit_count.astype(np.int64)
-        job = np.repeat(np.arange(len(count), dtype=np.int32), count)
-        where = ranges(schedule.unit_start, count)
-        return cls(job, schedule.unit_low[where], schedule.unit_high[where])
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +126,7 @@ def domain_curves(jobs: Jobs, schedule: Schedule, machine: Machine, unit_w: Floa
     if not machine.supply or np.isnan(unit_w[schedule.ran]).any() or not schedule.ran.any():
         return ()
     domains = machine.supply_tree.domains
-    part = machine.option_partition[schedule.option]
-    idle = np.array([p.idle_w if machine.cap_scope != "jobs" else 0.0 for p in machine.partitions])[part]
-    net = np.where(schedule.ran, np.maximum(unit_w - idle, 0.0), 0.0)
+    net = np.where(schedule.ran, added_w(machine, schedule, unit_w), 0.0)
     loads = domain_loads(machine, schedule, np.array([domain.least_limit_w for domain in domains]))
     first = float(jobs.submit_s.min())
     limits = {

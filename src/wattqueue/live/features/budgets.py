@@ -376,7 +376,7 @@ def _key(name: str, submit_s: float) -> str:
 
 
 def _by_begin(budget: Budget, amounts: Amounts) -> dict[str, int]:
-    """Return amounts by the begin of their periods: a file that is changed numbers periods anew."""
+    """Return amounts by the begin of their periods: a file that is changed may number periods otherwise."""
     edges = budget.edge_s.tolist()
     return {str(edges[period]): amount for period, amount in amounts.items() if 0 <= period < len(edges) - 1}
 
