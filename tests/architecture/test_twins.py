@@ -123,6 +123,9 @@ TWINS: dict[str, dict[str, str]] = {
         "supply_classes": "put_limits",
     },
     "simulator.Simulator.under_supply": {"supply": "has_supply", "supply_classes": "fits_supply fits_domains"},
+    "simulator.Simulator.domains_admit": {
+        "plan": "start_in_plan take_from_reservations domains_admit keeps_domains hold_back"
+    },
     "simulator.Simulator.fits_some_domain": {"progress": "fits_some_domain"},
     "simulator.Simulator.keeps_supply": {
         "supply": "retry_refused note_refused forget_refused",

@@ -87,7 +87,6 @@ def test_a_learned_prediction_above_the_stated_maximum_ends_the_run() -> None:
 @pytest.mark.parametrize(
     ("row", "parts", "what"),
     [
-        ("conservative", {}, "this pass"),
         ("easy", {"backfill": {"part": "easy", "ahead": "limits"}}, "looks ahead"),
         ("easy", {"ledger": "chance"}, "ledger"),
         ("easy", {"ledger": {"part": "ramped"}}, "ledger"),

@@ -1028,6 +1028,7 @@ class Simulator:
             free[p] += len(r.units)
             watts += r.net
             plan["running", i] = (self.now, max(r.expected, self.now + 1e-6), p, len(r.units), r.net)
+        promised = self.promises = {}
         tried = 0
         for entry in self.queued_entries():
             job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
@@ -1037,23 +1038,38 @@ class Simulator:
                 break
             tried += 1
             earlier = plan.pop(("job", job), None)
-            begin, option = self.earliest(plan, free[p], watts, entry)
+            begin, option = self.earliest(plan, promised, free[p], watts, entry)
             if begin is None:
                 if earlier is not None:
                     plan["job", job] = earlier
                 continue
             net = self.net(job, option) if begin == self.now else self.promised_net(job, option)
             place = (begin, begin + self.wall(job, option), p, int(self.jobs.nodes[job]), net)
-            if begin == self.now:
+            if begin == self.now and self.domains_admit(promised, entry, option):
+                self.consume(promised, entry, option)
                 self.launch(entry, option)
                 plan["started", job] = place
-            elif earlier is None or begin < earlier[0]:
-                plan["job", job] = place
-            else:
-                plan["job", job] = earlier
+                for q in [q for q, r in promised.items() if r.job == job]:
+                    del promised[q]
+                continue
+            if begin == self.now and p not in promised:
+                promised[p] = self.reserve(entry)
+            plan["job", job] = place if earlier is None or begin < earlier[0] else earlier
+
+    def domains_admit(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
+        """Whether power domains have room for a start, and for those that they hold back beside it."""
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        if self.supply is None:
+            return True
+        return self.under_supply(p, job, self.net(job, option)) is not None and self.keeps(promised, entry, option)
 
     def earliest(
-        self, plan: dict[Any, tuple[float, float, int, int, int]], free: int, watts: int, entry: int
+        self,
+        plan: dict[Any, tuple[float, float, int, int, int]],
+        promised: dict[int, Reservation],
+        free: int,
+        watts: int,
+        entry: int,
     ) -> tuple[float | None, int]:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         instants = {t for begin, end, *_ in plan.values() for t in (begin, end)}
@@ -1077,7 +1093,7 @@ class Simulator:
             return True
 
         for option in self.options(entry):
-            if fits(self.now, option, self.net(job, option)):
+            if fits(self.now, option, self.net(job, option)) and self.domains_admit(promised, entry, option):
                 return self.now, option
         last = self.promised(entry)
         net = self.promised_net(job, last)

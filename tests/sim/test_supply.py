@@ -27,7 +27,10 @@ from wattqueue.policy.policy import load_policy
 from wattqueue.policy.supply import supply_limits
 from wattqueue.sim.engine import Run, simulate
 
-PASSES = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.EASY, codes.EASY, codes.LAST_END, codes.SHORTEST)
+PASSES = (
+    codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.EASY, codes.EASY, codes.LAST_END, codes.SHORTEST,
+    codes.CONSERVATIVE, codes.CONSERVATIVE,
+)  # fmt: skip
 
 
 def random_supply(seed: int, machine: Machine, most_w: float, until_s: float) -> tuple[SupplyDomain, ...]:
@@ -119,7 +122,15 @@ def test_with_failing_nodes(seed: int) -> None:
 def test_with_load_targets(seed: int) -> None:
     """Load targets limit the machine beside its domains, of options for use in targets and by consent, too."""
     world = under_supply(seed, targeted_world(seed))
-    expect_twin(replace(world, ready=replace(world.ready, by_target=seed % 4 == 1)))
+    expect_twin(
+        replace(world, ready=replace(world.ready, by_target=seed % 4 == 1 and world.code != codes.CONSERVATIVE))
+    )
+
+
+@settings(max_examples=100)
+@given(SEEDS)
+def test_conservative_plans_test_domains_where_a_place_is_now(seed: int) -> None:
+    expect_twin(replace(supplied_world(seed, failures=seed % 3 == 0), code=codes.CONSERVATIVE))
 
 
 def constant(world: World) -> World:
@@ -187,6 +198,8 @@ def test_a_chain_of_single_domains_is_one_cap(seed: int) -> None:
     """The limit of a contract over the whole machine, the last of three in a row, is the cap of the same watts."""
     rng = np.random.default_rng((seed, 1))
     world = supplied_world(seed)
+    if world.code == codes.CONSERVATIVE:  # domains are tested where a place is now, the cap at every place
+        world = replace(world, code=codes.EASY)
     parts = tuple(replace(part, max_w=700.0) for part in world.machine.partitions)
     machine = replace(world.machine, partitions=parts, supply=())
     full = sum(part.units * 300.0 for part in parts) + machine.scope_idle_w()

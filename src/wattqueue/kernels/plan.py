@@ -24,6 +24,9 @@ Several partitions: a job's later entry is planned as if its earlier one had no 
 Several frequencies: an entry may start now at any frequency of its window, the highest first; a place in the future is
 planned at the lowest, and on the worst units where they differ (rule 12).
 
+Power domains are tested where a place is now (rule 22): an entry that they hold back keeps its place, and the first of
+a partition has a reservation by its domains, as in an EASY pass. Then the next pass rebuilds the plan.
+
 Buffers: rows PROFILE_HEAD to PROFILE - 1 are in use; the engine doubles the buffer before an instant that might not
 fit (``loop.log_is_full``), and ``new_plan`` guarantees at least 64 rows.
 """
@@ -47,9 +50,20 @@ from wattqueue.kernels.entries import (
     wall_s,
 )
 from wattqueue.kernels.first_match import first_from
-from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
+from wattqueue.kernels.greedy import (
+    consume_leftovers,
+    drop_reservations,
+    find_candidate,
+    follow_candidates,
+    keeps_reservations,
+    next_partition,
+    refresh_candidates,
+    reserve,
+)
 from wattqueue.kernels.ledger import available_under
 from wattqueue.kernels.state import KernelView, ReservationPlan
+from wattqueue.kernels.supply import forget_refused, has_supply
+from wattqueue.kernels.supply_classes import fits_supply
 
 INF = float("inf")
 PLAN_ROWS = 4096
@@ -103,7 +117,6 @@ def pass_conservative(view: KernelView) -> None:
         if view.reserved.candidate[p] == leaf:
             view.reserved.candidate[p] = find_candidate(view, p, leaf + 1)
     view.now.tried = tried
-    view.now.plan_stands = 1
 
 
 @inlined
@@ -115,9 +128,11 @@ def begin_plan(view: KernelView) -> int:
     first_rank = now.first_new
     now.dirty = 0
     now.first_new = -1
+    now.plan_stands = 1
     for p in range(len(view.units.free)):
         view.reserved.entry[p] = -1
     if whole:
+        forget_refused(view, 0)
         build_profile(view)
         if view.now.looks_ahead != 0:
             limit_profile(view)
@@ -217,18 +232,22 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
     else:
         for option in range(as_int64(view.entries.first[entry]), as_int64(last_option(view, entry)) + 1):
             if option != last and fits_now(view, p, job, as_int64(option)):
-                start_planned(view, entry, as_int64(option))
-                return True
+                if domains_admit(view, p, job, as_int64(option)):
+                    start_planned(view, entry, as_int64(option))
+                    return True
     watt = as_int64(promised_net(view, entry))
     need = as_int64(view.nodes[job])
     wall = wall_s(view, job, last)
     row, behind = earliest_place(view, p, need, watt, wall)
-    if row >= 0 and (row == view.now.plan_head or before < 0 or view.plan.time[row] < view.plan.begin[job]):
+    now = row >= 0 and row == view.now.plan_head and need <= view.units.free[p]
+    starts = now and domains_admit(view, p, job, last)
+    if now and not starts:
+        hold_back(view, p, entry)
+    if starts or (row >= 0 and (before < 0 or view.plan.time[row] < view.plan.begin[job])):
         view.plan.begin[job] = view.plan.time[row]
         take_rows(view, p, row, behind, view.plan.time[row] + wall, need, watt)
-        if row == view.now.plan_head and need <= view.units.free[p]:
-            view.plan.entry[job] = -1
-            start_entry(view, entry, last)
+        if starts:
+            start_in_plan(view, p, entry, last)
             return True
         view.plan.entry[job] = entry
         view.plan.stamp[job] = view.now.plan_stamp
@@ -277,8 +296,46 @@ def start_planned(view: KernelView, entry: int, option: int) -> None:
     job = as_int64(view.entries.job[entry])
     view.plan.begin[job] = view.now.time_s
     change_profile(view, entry, option, as_int64(-1), net_watt(view, job, option))
+    start_in_plan(view, as_int64(view.units.option_partition[option]), entry, option)
+
+
+@inlined
+def start_in_plan(view: KernelView, p: int, entry: int, option: int) -> None:
+    """Start ``entry`` of partition p, which the profile counts; what domain reservations leave over follows."""
+    job = as_int64(view.entries.job[entry])
     view.plan.entry[job] = -1
+    watt = as_int64(net_watt(view, job, option))
     start_entry(view, entry, option)
+    if has_supply(view):
+        take_from_reservations(view, p, job, watt)
+
+
+@separate
+def take_from_reservations(view: KernelView, p: int, job: int, watt: int) -> None:
+    """Let ``job``, which has just started with ``watt`` net microwatts, count at the shadow times of reservations."""
+    consume_leftovers(view, p, job, watt, float(view.held.end[job]))
+    drop_reservations(view, job, p)
+
+
+@inlined
+def domains_admit(view: KernelView, p: int, job: int, option: int) -> bool:
+    """Return whether power domains let ``job`` start now at ``option``."""
+    return not has_supply(view) or keeps_domains(view, p, job, option)
+
+
+@separate
+def keeps_domains(view: KernelView, p: int, job: int, option: int) -> bool:
+    """Return whether ``job`` fits under all domains, and beside the reservations of what they hold back."""
+    watt = as_int64(net_watt(view, job, option))
+    return fits_supply(view, p, job, watt) and keeps_reservations(view, p, job, option, watt)
+
+
+@separate
+def hold_back(view: KernelView, p: int, entry: int) -> None:
+    """Promise an entry that power domains hold back a start by these, unless one of its partition has that already."""
+    view.now.plan_stands = 0
+    if view.reserved.entry[p] < 0:
+        reserve(view, p, entry)
 
 
 @inlined

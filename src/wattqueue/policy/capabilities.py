@@ -160,7 +160,6 @@ class Capabilities:
         """Return the part that no driver combines with power domains that can hold jobs back (rule 22), or nothing."""
         ledger = self.chance or self.measured or self.metered or self.margin_w or self.ramped
         lacking = (
-            (self.pass_code not in GREEDY, "this pass (use none, first-fit, easy, easy-sjbf or cwm)"),
             (bool(self.looks_ahead), "a pass that looks ahead"),
             (self.rerank is not None, "an order that re-ranks"),
             (bool(ledger), f'{self.ledger} (use ledger = "predicted")'),
