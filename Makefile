@@ -1,8 +1,8 @@
 # make demo, make test: both do all their own set-up, in .venv, with python3 (3.11 or newer).
 PYTHON ?= python3
 VENV ?= .venv
-# Three workers mostly wait for a real Slurm; the others keep two cores busy.
-WORKERS ?= 5
+# Five workers mostly wait, each for a real Slurm; the others, and what the five do after it, keep two cores busy.
+WORKERS ?= 7
 
 # Releases of Slurm beside the installed one: all that a real Slurm decides about runs on each of them.
 RELEASES := 24.11 26.05
@@ -33,7 +33,7 @@ demo: $(VENV)/.core ## One generated week on 980 nodes, uncapped beside a 35 % c
 test: system $(VENV)/.dev ## Every test but the slow ones
 	@$(MAKE) --silent --no-print-directory -j2 --output-sync=target stage-warm stage-check-docs stage-lint
 	@echo "=== tests"
-	@$(PYTEST) $(SPREAD) -m "$(QUICK)"
+	@$(PYTEST) $(SPREAD) -m "$(QUICK)" --durations=25 --durations-min=20
 
 stage-%:
 	@$(STAGE) $* $(MAKE) --silent --no-print-directory $*

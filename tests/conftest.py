@@ -88,8 +88,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-FIRST = ("slurm", "slurm-2", "flux", "arena")
-"""Groups that mostly wait, each for a Slurm or a Flux of its own: they begin at once, and others work meanwhile."""
+FIRST = ("slurm", "slurm-2", "slurm-3", "arena-2", "flux", "arena")
+"""Groups that mostly wait, each for a Slurm or a Flux of its own: they begin at once, and others work meanwhile.
+
+The groups of Slurm take about as long as each other (``pytest -m slurm --durations=0`` names each test's group).
+"""
 READ_ALL = "tests/architecture"
 """A folder whose tests read all sources, which one process keeps."""
 

@@ -57,7 +57,7 @@ OPERATOR = "daemon"
 def real(test: F) -> F:
     """A test in a real Slurm, one after another on one worker.
 
-    Files of the group ``slurm-2`` run beside, in another Slurm on another worker: each half takes as long.
+    Files of the other groups run beside, each in another Slurm on another worker (``FIRST`` in tests/conftest.py).
     """
     return cast(F, pytest.mark.slurm(pytest.mark.compiled(pytest.mark.xdist_group("slurm")(test))))
 

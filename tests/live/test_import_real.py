@@ -20,7 +20,7 @@ from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.slurm.sacct import ASK_FOR
 from wattqueue.formats.workload import Workload
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena-2")]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from tests.live.site import NET_W, Site, cap_text
 from tests.live.slurmlab import wait_for
 from tests.live.typical import node_level_w
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-3")]
 Record = Callable[[str, object], None]
 CAPPED_W = 600
 """Of all nodes together above idle: three nodes at their maximum."""

@@ -13,7 +13,7 @@ from tests.live.slurmlab import wait_for
 from tests.page.served import look, served
 from tests.report.chromium import Browser
 
-pytestmark = [pytest.mark.slurm, pytest.mark.browser, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
+pytestmark = [pytest.mark.slurm, pytest.mark.browser, pytest.mark.compiled, pytest.mark.xdist_group("arena-2")]
 SHOWN = """(() => {
   const cells = (id) => [...document.querySelectorAll(`#${id} tbody tr`)].map((row) => row.cells[0].textContent);
   const nodes = {};

@@ -19,7 +19,7 @@ from wattqueue.live.config import load_config
 from wattqueue.live.features.node_limits import NodeLimits
 from wattqueue.live.slurm.cluster import SlurmCluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-3")]
 NODES = {"n1": "p1", "n5": "p2"}
 KHZ = (1_000_000, 3_100_000)
 ALLOW = ("high = 150.0\n", 'high = 150.0\n[[allow]]\nlimit = "policy*"\nlow = 1.0e9\nhigh = 3.1e9\n')

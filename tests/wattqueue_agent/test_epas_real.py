@@ -35,7 +35,7 @@ from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.policy import load_policy
 from wattqueue_agent.broker import Connection
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-3")]
 NODES = [f"n{i}" for i in range(1, 9)]
 OTHER_W, PACKAGE_W, IDLE_W = 60.0, 120.0, 20.0
 """Watts of a node beside its two packages, the most of a package, and of one without a job: 100 to 300 W a node."""

@@ -27,7 +27,7 @@ from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.limits_file import limits_lines
 from wattqueue.live.units import LIMITS_FILE
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-3")]
 __all__ = ["guarded"]
 NODES = [f"n{i}" for i in range(1, 9)]
 PUBLISHER = "news"

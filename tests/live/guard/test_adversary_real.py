@@ -18,7 +18,7 @@ from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.guard.audit_check import check_audit
 from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena-2")]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from wattqueue.live.guard.client import GuardConnection, GuardedCommands, Guarde
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-3")]
 
 
 @pytest.fixture
