@@ -1,0 +1,1 @@
+"""How well watts and times of GPUs under power limits are predicted, on measurements of three kinds of GPU."""
