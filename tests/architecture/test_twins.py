@@ -112,11 +112,18 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},
     # Power domains (tests/sim/test_supply.py).
     "supply.NaiveSupply.choose": {
-        "supply": "units_that_fit fed_by count_path count_domain propose_units room_on_path take_under_supply "
-        "take_lowest",
+        "supply": "units_that_fit fed_by count_path count_domain",
+        "supply_placement": "propose_lowest propose_ranked room_on_path take_spare forget_wanted list_wanted",
         "supply_classes": "class_of_unit update_classes update_partition add_to_classes update_domain update_path "
         "exceeds_class is_above_bound fits_alone_by_class",
     },
+    # Which units a start gets (tests/sim/test_supply_placement.py).
+    "supply.NaiveSupply.place": {
+        "supply_placement": "propose_units is_ranked propose_from_leaves take_under_supply take_lowest",
+    },
+    "supply.NaiveSupply.pulls": {"supply_placement": "weigh_leaves"},
+    "supply.NaiveSupply.levelled": {"supply_placement": "level_leaves given_at"},
+    "supply.NaiveSupply.bounded": {"supply_placement": "bound_leaves keep_largest"},
     "supply.NaiveSupply.take": {"supply": "counted take_path take_listed list_leaves move_listed touch give_back"},
     "supply.NaiveSupply.room": {
         "supply": "limits_row idle_machine change_unit",

@@ -287,6 +287,10 @@ class Simulator:
 
     def chosen(self, p: int, job: int) -> list[int]:
         """The free units that a start would take: by (rank for the job's application, number)."""
+        return sorted(self.by_rank(p, job)[: int(self.jobs.nodes[job])])
+
+    def by_rank(self, p: int, job: int) -> list[int]:
+        """The free units in the order of placement."""
         app = int(self.jobs.app.codes[job])
 
         def place(unit: int) -> tuple[float, int]:
@@ -294,7 +298,7 @@ class Simulator:
                 return 0.0, unit
             return float(self.unit_rank[app, unit] if app >= 0 else self.unit_rank[:, unit].mean()), unit
 
-        return sorted(sorted(self.free_units(p), key=place)[: int(self.jobs.nodes[job])])
+        return sorted(self.free_units(p), key=place)
 
     def ledger(self, p: int, uw: int, job: int) -> int:
         """What the ledger counts for a job of ``uw`` microwatts: never less than its units draw idle (rule 14)."""
@@ -469,7 +473,9 @@ class Simulator:
         """The units that a start would get under all domains; None where it does not fit."""
         assert self.supply is not None
         room = self.supply.room(self.now, self.on(), self.load(self.running))
-        return self.supply.choose(self.free_units(p), int(self.jobs.nodes[job]), self.unit_net(job, net), room)
+        anywhere = [unit for q in range(len(self.machine.partitions)) for unit in self.free_units(q)]
+        free = self.by_rank(p, job)
+        return self.supply.place(free, anywhere, int(self.jobs.nodes[job]), self.unit_net(job, net), room)
 
     def reserved_fits(self, p: int, r: Reservation) -> bool:
         """Whether a reserved job fits into what is expected at its shadow time."""

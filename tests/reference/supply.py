@@ -18,6 +18,12 @@ class NaiveSupply:
     """The domains of a machine, by name."""
 
     machine: Machine
+    balanced: bool = False
+    """Whether a start levels watts over leaves."""
+    racks: int = 0
+    """Leaves that a start takes units of at most, where so many hold it; 0 for no bound."""
+    binding: frozenset[str] | None = None
+    """Names of the domains in the pass, of which leaves are made; None for all."""
 
     def __post_init__(self) -> None:
         self.domains = {domain.name: domain for domain in self.machine.supply}
@@ -81,3 +87,108 @@ class NaiveSupply:
                 found.append(unit)
                 self.take(left, unit, uw)
         return found if len(found) == need else None
+
+    def place(
+        self, free: Sequence[int], free_anywhere: Iterable[int], need: int, uw: int, room: Mapping[str, float]
+    ) -> list[int] | None:
+        """The units that a start gets by the machine's placement; None where there are too few. ``free``: of its
+        partition, in the order in which ``lowest`` or a rank takes them."""
+        if not self.balanced and not self.racks:
+            found = self.choose(free, need, uw, room)
+            return None if found is None else sorted(found)
+        leaves = self.leaves(free)
+        pulls, weights = self.pulls(leaves, free_anywhere, uw, room) if self.balanced else ([0.0] * len(leaves), [])
+        may = [len(units) for units in leaves]
+        if self.racks:
+            may = self.bounded([self.most(units, uw, room) for units in leaves], may, pulls, need)
+        want = self.levelled(leaves, may, pulls, weights, need) if self.balanced else may
+        first = [unit for units, n in zip(leaves, want, strict=True) for unit in units[:n]]
+        second = [unit for units, n in zip(leaves, may, strict=True) if n for unit in units]
+        order = list(dict.fromkeys([*first, *second, *free]))
+        chosen = self.choose(order, need, uw, room)
+        if chosen is None:
+            return None
+        counts = [sum(unit in chosen for unit in units) for units in leaves]
+        return [unit for units, n in zip(leaves, counts, strict=True) for unit in units[:n]]
+
+    def leaves(self, free: Sequence[int]) -> list[list[int]]:
+        """Free units of a partition by leaf: neighbours of one lowest domain in the pass."""
+        found, last, begin = list[list[int]](), None, 0
+        for part in self.machine.partitions:
+            for unit in range(begin, begin + part.units):
+                lowest = next(iter(self.kept(unit)), None)
+                if unit == begin or lowest != last:
+                    found.append([])
+                last = lowest
+                if unit in free:
+                    found[-1].append(unit)
+            begin += part.units
+        return [sorted(units) for units in found if units]
+
+    def kept(self, unit: int) -> list[tuple[str, float]]:
+        return [one for one in self.paths[unit] if self.binding is None or one[0] in self.binding]
+
+    def most(self, units: Sequence[int], uw: int, room: Mapping[str, float]) -> int:
+        """How many units of a leaf fit by themselves."""
+        return max(n for n in range(len(units) + 1) if self.choose(units, n, uw, room) is not None)
+
+    def pulls(
+        self, leaves: list[list[int]], free_anywhere: Iterable[int], uw: int, room: Mapping[str, float]
+    ) -> tuple[list[float], list[float]]:
+        """Pull and weight of each leaf (the table of kernels/supply_placement.py)."""
+        below: dict[str, int] = {}
+        gain = {name: g for path in self.paths.values() for name, g in path}
+        for unit in free_anywhere:
+            for name, _ in self.kept(unit):
+                below[name] = below.get(name, 0) + 1
+        share = [
+            min((max(room[name], 0) / (below[name] * gain[name]) for name, _ in self.kept(units[0])), default=math.inf)
+            for units in leaves
+        ]
+        known = [(r, len(units)) for r, units in zip(share, leaves, strict=True) if self.kept(units[0])]
+        watts, total, each = 0.0, sum(n for _, n in known), float(max(uw, 1))
+        for r, n in known:
+            watts += r * n
+        if total and each * total >= watts:
+            return [min(r / (2.0 * each), 1.0) for r in share], [float(len(units)) for units in leaves]
+        pulls = [min(each / (2.0 * r), 1.0) if r > 0 else 1.0 for r in share]
+        return pulls, [len(units) / (2.0 * max(v, 1e-300)) for v, units in zip(pulls, leaves, strict=True)]
+
+    def bounded(self, fit: list[int], free: list[int], pulls: list[float], need: int) -> list[int]:
+        """How many units each leaf may give if a job takes few leaves."""
+        if sum(n > 0 for n in fit) <= self.racks:
+            return fit
+        enough = [k for k, n in enumerate(fit) if n >= math.ceil(need / self.racks)]
+        if len(enough) >= self.racks:
+            kept = sorted(enough, key=lambda k: -pulls[k])[: self.racks]
+        else:
+            kept = []
+            for k in sorted(range(len(fit)), key=lambda k: -fit[k]):
+                if sum(fit[i] for i in kept) < need:
+                    kept.append(k)
+        return [n if k in kept else 0 for k, n in enumerate(fit)]
+
+    def levelled(
+        self, leaves: list[list[int]], may: list[int], pulls: list[float], weights: list[float], need: int
+    ) -> list[int]:
+        """How many units of each leaf at the level at which they are enough."""
+
+        def at(step: int) -> list[int]:
+            x, found = 1.0 - step / 2**20, []
+            for most, pull, weight in zip(may, pulls, weights, strict=True):
+                if pull <= x:
+                    found.append(0)
+                elif pull >= 0.5 or x >= 0.5:
+                    found.append(most)
+                else:
+                    found.append(int(min(most, weight * ((pull - x) / (0.5 - x)))))
+            return found
+
+        low, high = 0, 2**20
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if sum(at(middle)) >= need else (middle, high)
+        want = at(high)
+        for k in reversed(range(len(want))):
+            want[k] -= min(want[k], max(sum(want) - need, 0))
+        return want

@@ -13,7 +13,8 @@ from wattqueue.kernels.placement import give_units, take_units
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.running import running_insert, running_net, running_partition, running_remove
 from wattqueue.kernels.state import Array, KernelView, Rows
-from wattqueue.kernels.supply import give_back, has_supply, retry_refused, take_under_supply
+from wattqueue.kernels.supply import give_back, has_supply, retry_refused
+from wattqueue.kernels.supply_placement import take_under_supply
 from wattqueue.kernels.tree import tree_clear, tree_set
 from wattqueue.kernels.unit_watts import chosen_uw, sum_of_rising
 

@@ -8,9 +8,9 @@ rank of a laminar matroid (docs/adr/0028)::
     fits         = sum of most at the top >= units of the job
 
 That is exact: units that are taken one after the other, in any order, skipping those without room, reach this number.
-A start takes the lowest ones (``propose_units``), and whether they are enough is the test. A reservation needs no
-units, only the state that is expected at its shadow time (``kernels/supply_reservations.py``). A search of the queue
-leaves out what no domain has room for (``kernels/supply_classes.py``).
+A start takes what its placement proposes (``kernels/supply_placement.py``), and whether that is enough is the test. A
+reservation needs no units, only the state that is expected at its shadow time (``kernels/supply_reservations.py``). A
+search of the queue leaves out what no domain has room for (``kernels/supply_classes.py``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
-from wattqueue.kernels.bits import ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.first_match import first_from
-from wattqueue.kernels.state import Array, KernelView, SupplyClasses, SupplyLimits
-from wattqueue.kernels.unit_allocation import add_run, note_empty
+from wattqueue.kernels.state import Array, KernelView, SupplyClasses, SupplyLimits, SupplyPlacement
 
 CLASSES = 32
 KEY, EACH, MADE_AT, LEAVES = 0, 1, 2, 3
@@ -42,6 +40,10 @@ GIVEN = 8
 """1 after units or room were given back, so that what did not fit may fit now."""
 ONE_TOP = 9
 """1 where one domain feeds the whole machine."""
+BALANCED = 10
+"""1 where a start levels watts a free unit over leaves, 0 where it takes the lowest units."""
+RACKS = 11
+"""Leaves that a start takes units of at most, where so many hold it; 0 for no bound."""
 
 
 def no_supply() -> SupplyLimits:
@@ -54,18 +56,20 @@ def no_supply() -> SupplyLimits:
     return SupplyLimits(
         units, flat, one, one, one, flat, more, more, units, units, units, units, one, more, more, more, more, one, one,
         more, more, one, one, units, one, one, one, one, one, one, classes,
+        SupplyPlacement(flat, flat, flat, one),
     )  # fmt: skip
 
 
 def new_supply(
     parent: NDArray[np.int32], gain: NDArray[np.float64], base: NDArray[np.int64], limits: NDArray[np.int64],
     time: NDArray[np.float64], of_unit: NDArray[np.int32], unit_start: NDArray[np.int32], sample: NDArray[np.int64],
+    *, balanced: bool = False, racks: int = 0,
 ) -> SupplyLimits:  # fmt: skip
     """Make the tree of a machine on which nothing runs.
 
     ``parent``, ``gain``, ``base`` (G,), ``limits`` (K, G) and ``time`` (K,) as in SupplyLimits; ``of_unit`` (U,) lowest
     domain of each unit; ``unit_start`` (P + 1,) first unit of each partition; ``sample`` net microwatts of units, whose
-    quantiles separate the classes (any sample gives the same starts).
+    quantiles separate the classes (any sample gives the same starts). ``balanced`` and ``racks``: see BALANCED, RACKS.
     """
     cut = np.ones(len(of_unit), np.bool_)
     cut[1:] = np.diff(of_unit) != 0
@@ -76,10 +80,12 @@ def new_supply(
     leaf_unit = np.append(first, len(of_unit)).astype(np.int32)
     by_domain = np.zeros((partitions, domains), np.int64)
     free = np.diff(leaf_unit).astype(np.int64)
-    marks = np.zeros(ONE_TOP + 1, np.int64)
+    marks = np.zeros(RACKS + 1, np.int64)
     marks[[KEY, REFUSED]] = -1
     marks[TOUCHED] = leaves
     marks[ONE_TOP] = np.count_nonzero(parent < 0) == 1 and bool((of_unit >= 0).all())
+    marks[BALANCED], marks[RACKS] = balanced, racks
+    spare = SupplyPlacement(np.zeros(domains), np.zeros(leaves), np.zeros(leaves), np.zeros(leaves, np.int64))
     return SupplyLimits(
         parent, gain, limits[0] - base, limits[0].copy(), base, time, limits,
         np.maximum.accumulate(limits[::-1], axis=0)[::-1].copy(),
@@ -90,6 +96,7 @@ def new_supply(
         np.zeros(leaves, np.int32), np.zeros(leaves, np.int64),
         np.zeros(domains, np.int64), np.zeros(domains, np.int64), np.zeros(leaves, np.int64),
         np.zeros(domains, np.int64), marks, new_classes(gain, free, partitions, sample),
+        spare,
     )  # fmt: skip
 
 
@@ -264,93 +271,6 @@ def touch(supply: SupplyLimits, leaf: int) -> None:
         supply.classes.is_touched[leaf] = 1
         supply.classes.touched[supply.marks[TOUCHED]] = leaf
         supply.marks[TOUCHED] += 1
-
-
-@kernel
-def propose_units(view: KernelView, p: int, job: int, unit_net: int) -> int:
-    """Write the leaves that a start of ``job`` would take units of to ``leaf`` and ``take``; return how many units fit.
-
-    The lowest units with room, as many as the job needs, or as there are. A proposal holds until something changes.
-    """
-    supply, need = view.supply, int(view.nodes[job])
-    marks, key = supply.marks, job * len(view.units.free) + p
-    if marks[KEY] == key and marks[EACH] == unit_net and marks[MADE_AT] == marks[VERSION]:
-        return int(need)
-    for domain in range(len(supply.room)):
-        supply.spare_room[domain] = supply.room[domain]
-    left, found = need, as_int64(0)
-    for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
-        domain = as_int64(supply.leaf_domain[leaf])
-        # Most leaves without room are seen by their lowest domain.
-        if supply.free[leaf] > 0 and (domain < 0 or supply.spare_room[domain] >= unit_net):
-            count = room_on_path(supply, as_int64(leaf), unit_net, min(left, as_int64(supply.free[leaf])))
-            if count > 0:
-                take_path(supply, domain, unit_net, count, supply.spare_room)
-                supply.leaf[found] = leaf
-                supply.take[found] = count
-                found += 1
-                left -= count
-                if left == 0:
-                    break
-    marks[KEY] = key if left == 0 else -1
-    marks[EACH] = unit_net
-    marks[MADE_AT] = marks[VERSION]
-    marks[LEAVES] = found
-    return int(need - left)
-
-
-@inlined
-def room_on_path(supply: SupplyLimits, leaf: int, unit_net: int, count: int) -> int:
-    """Return how many units of a leaf, up to ``count``, all domains above it have ``spare_room`` for."""
-    domain = as_int64(supply.leaf_domain[leaf])
-    while domain >= 0 and count > 0:
-        count = fed_by(supply, domain, unit_net, as_int64(supply.spare_room[domain]), count)
-        domain = as_int64(supply.parent[domain])
-    return as_int64(count)
-
-
-@separate
-def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None:
-    """Give ``job`` the units that are proposed for it, each of ``unit_net`` microwatts. It must fit."""
-    supply, held = view.supply, view.held
-    propose_units(view, p, job, unit_net)
-    filled = view.now.intervals
-    held.first[job] = filled
-    behind = as_int64(-1)
-    for k in range(supply.marks[LEAVES]):
-        filled, behind = take_lowest(view, p, as_int64(k), filled, behind)
-    view.units.free[p] -= view.nodes[job]
-    held.pieces[job] = filled - held.first[job]
-    view.now.intervals = filled
-    move_listed(supply, as_int64(supply.marks[LEAVES]), unit_net, as_int64(1))
-
-
-@kernel
-def take_lowest(view: KernelView, p: int, row: int, filled: int, behind: int) -> tuple[int, int]:
-    """Take the lowest free units of the leaf in a row of the list; return the next row of the log, and the next unit.
-
-    ``behind`` is the number behind the last unit that the job got before, -1 for none.
-    """
-    units, left = view.units, as_int64(view.supply.take[row])
-    leaf = as_int64(view.supply.leaf[row])
-    at = int(view.supply.leaf_unit[leaf] - units.unit_start[p])
-    end = int(view.supply.leaf_unit[leaf + 1] - units.unit_start[p])
-    while left > 0:
-        w = as_int64(units.word_start[p] + (at >> 6))
-        inside = min(64 - (at & 63), end - at)
-        word = units.word[w] & mask(at & 63, inside)
-        base = units.unit_start[p] + (at & -64)
-        while left > 0 and word != ZERO:
-            bit = lowest_bit(word)
-            length = min(run_length(word, bit), left)
-            word &= ~mask(bit, length)
-            units.word[w] &= ~mask(bit, length)
-            filled = add_run(view.held, filled, behind, base + bit, length)
-            behind = base + bit + length
-            left -= length
-        note_empty(units, w)
-        at += inside
-    return filled, behind
 
 
 @separate

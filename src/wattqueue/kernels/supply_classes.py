@@ -27,10 +27,10 @@ from wattqueue.kernels.supply import (
     has_supply,
     idle_machine,
     limits_row,
-    propose_units,
     touch,
     units_that_fit,
 )
+from wattqueue.kernels.supply_placement import propose_units
 
 
 @inlined

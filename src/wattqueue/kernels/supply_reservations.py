@@ -19,11 +19,11 @@ from wattqueue.kernels.supply import (
     counted,
     has_supply,
     list_leaves,
-    propose_units,
     take_listed,
     units_that_fit,
 )
 from wattqueue.kernels.supply_classes import update_classes
+from wattqueue.kernels.supply_placement import propose_units
 
 
 @separate

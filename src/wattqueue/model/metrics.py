@@ -18,6 +18,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps, excess_w, held, sum_of_products, with_times
+from wattqueue.model.stranding import racks_a_job, stranded
 
 HOUR_S = 3_600.0
 TAU_S = 10.0
@@ -74,7 +75,7 @@ def metrics(
     span_s = end - begin
     energy = energies(power, machine, begin, end)
     available = machine.units * span_s
-    return {
+    found: Metrics = {
         **_counts(schedule),
         "rows_unusable": rows_unusable,
         **_per_job(jobs, schedule),
@@ -88,6 +89,12 @@ def metrics(
         **cap_figures(power, machine, cap, begin, end)._asdict(),
         "mape_percent": mape_percent(schedule),
     }
+    if machine.supply:
+        found |= {
+            **stranded(jobs, schedule, machine, cap).figures(),
+            "racks_a_job_mean": racks_a_job(schedule, machine),
+        }
+    return found
 
 
 def job_figures(jobs: Jobs, schedule: Schedule) -> JobFigures:

@@ -61,6 +61,10 @@ class PassSettings:
     """Whether it looks at all announced limits; else at the begin of the next load target."""
     learns: bool = False
     """Whether the estimator is asked at each submission, so that predictions to come are not known."""
+    balanced: bool = False
+    """Whether starts level watts over racks (rule 22)."""
+    racks: int = 0
+    """Racks that a start takes units of at most, where so many hold it; 0 for no bound."""
 
 
 def rows_of(prediction: Prediction) -> state.Rows:
@@ -215,7 +219,14 @@ def build_view(
         new_tree(queue.start, jobs.nodes, net),
         new_running(capacity, partitions),
         units,
-        supply_limits(machine, prediction, learns=settings.learns, sample=unit_net),
+        supply_limits(
+            machine,
+            prediction,
+            learns=settings.learns,
+            sample=unit_net,
+            balanced=settings.balanced,
+            racks=settings.racks,
+        ),
         new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
         no_measured(),
         no_evidence(),

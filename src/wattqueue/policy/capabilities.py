@@ -118,6 +118,10 @@ class Capabilities:
     """Whether to all of them; else to the begin of the next load target."""
     ramped: bool
     """Whether the ledger rises at the ramp of a load target after it."""
+    balanced: bool
+    """Whether starts level watts over racks."""
+    racks: int
+    """Racks that a start takes units of at most, where so many hold it; 0 for no bound."""
     step: CompiledStep | None
     """Of the first control whose step a kernel can take, where a driver has that kernel."""
     step_control: int
@@ -152,8 +156,9 @@ class Capabilities:
         ahead = self.looks_ahead, self.all_limits
         learns = self.online is not None
         return PassSettings(
-            self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, *ahead, learns
-        )
+            self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, *ahead, learns,
+            self.balanced, self.racks,
+        )  # fmt: skip
 
     @property
     def not_under_supply(self) -> str:
@@ -249,6 +254,8 @@ def resolve(policy: Policy) -> Capabilities:
         looks_ahead=int(stated(backfill, "looks_ahead", 0)),
         all_limits=stated(backfill, "ahead", "nothing") == "limits",
         ramped=bool(stated(ledger, "ramped", False)),
+        balanced=bool(stated(policy.placement, "levels_watts", False)),
+        racks=int(stated(policy.placement, "racks", 0)),
         step=step,
         step_control=step_control,
         oracle_axes=tuple(axis for axis, part in parts_of(policy) if is_oracle(part)),
@@ -441,7 +448,6 @@ def require_carried_out(
         if lacks:
             raise PolicyError(f"has {what}, which {driver.name} does not carry out", where=policy.name, hint=hint)
     untested = needs.not_under_supply if driver.supply else f"{driver.name} does not test domains yet"
-    untested = "a placement by rank" if ranked and not untested else untested
     require_supply(policy.name, machine, prediction, untested, learns=needs.online is not None)
     require_sensors(policy, needs, driver, machine)
 

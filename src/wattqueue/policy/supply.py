@@ -56,11 +56,13 @@ def can_bind(machine: Machine, unit_w: Floats) -> NDArray[np.bool_]:
 
 
 def supply_limits(
-    machine: Machine, prediction: Prediction, *, learns: bool, sample: NDArray[np.int64] | None = None
-) -> SupplyLimits:
+    machine: Machine, prediction: Prediction, *, learns: bool, sample: NDArray[np.int64] | None = None,
+    balanced: bool = False, racks: int = 0,
+) -> SupplyLimits:  # fmt: skip
     """Return the domains of a machine that can hold jobs back, nothing running.
 
-    ``learns``: see ``greatest_unit_w``; ``sample``: see ``new_supply``, by default nothing is known.
+    ``learns``: see ``greatest_unit_w``; ``sample``: see ``new_supply``, by default nothing is known; ``balanced`` and
+    ``racks``: the policy's placement (``parts/placement``).
     """
     if not machine.supply:
         return no_supply()
@@ -85,6 +87,8 @@ def supply_limits(
         number[tree.of_unit],
         machine.unit_start,
         np.zeros(0, np.int64) if sample is None else sample,
+        balanced=balanced,
+        racks=racks,
     )
 
 

@@ -23,6 +23,7 @@ GROUPS = {
     "The machine": ("makespan_s", "utilization", "busy_units"),
     "Energy": ("job_energy_j", "machine_energy_j", "energy_per_node_h_j"),
     "The cap": ("power_utilization", "cap_"),
+    "Power domains": ("stranded_", "racks_"),
     "Load targets": ("target_",),
     "Prediction": ("mape_percent",),
 }
@@ -38,7 +39,7 @@ MAY_FALL = (
     "jobs counts both alike. The mean by nodes weights each job by its nodes."
 )
 """What is said where ``mean_falls``."""
-SHARES = frozenset({"utilization", "power_utilization"})
+SHARES = frozenset({"utilization", "power_utilization", "stranded_share", "stranded_waiting_share"})
 """Metrics of unit 1 that are shares and print as percent."""
 
 # How a value of each unit is read.

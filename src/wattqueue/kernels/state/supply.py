@@ -35,6 +35,19 @@ class SupplyClasses(NamedTuple):
     """(V,) int8 1 for these."""
 
 
+class SupplyPlacement(NamedTuple):
+    """Working space of a placement that looks at all leaves (``kernels/supply_placement.py``)."""
+
+    share: Array
+    """(G,) float64 net microwatts that a domain, and those above it, have for each free unit below it."""
+    pull: Array
+    """(V,) float64 how early a leaf gives units to the job at hand, 0 to 1."""
+    weight: Array
+    """(V,) float64 free units, scaled for jobs that draw less than the mean."""
+    want: Array
+    """(V,) int64 units that the job gets of each leaf."""
+
+
 @referenced
 class SupplyLimits(NamedTuple):
     """G power domains, those below others first, and V leaves: runs of units of one partition and one lowest domain.
@@ -101,5 +114,6 @@ class SupplyLimits(NamedTuple):
     spare_room: Array
     """(G,) int64 working space."""
     marks: Array
-    """(10,) int64 what ``kernels/supply.py`` keeps, by its constants."""
+    """(12,) int64 what ``kernels/supply.py`` keeps, by its constants."""
     classes: SupplyClasses
+    placement: SupplyPlacement
