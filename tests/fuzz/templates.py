@@ -96,6 +96,7 @@ LINES: tuple[Words, ...] = (
     ("jobs", "--month", "2026-11", "--config", "live.toml"),
     ("budget", "--config", "live.toml"),
     ("budget", "set", "phys", "--amount", "10", "--config", "live.toml"),
+    ("budget", "keep", "--once", "--config", "live.toml"),
     ("live", "release", "--config", "live.toml"),
     ("live", "replay", "views.jsonl"),
     *(words if words[1] not in ("chips", "replay", "variability") else (*words, "folder") for words in commands()
@@ -107,6 +108,7 @@ REFUSED = {
     ("live", "audit"): "no controller has run",
     ("budget",): "the site has no budgets",
     ("budget", "set"): "the site has no budgets",
+    ("budget", "keep"): "the site has no budgets",
     ("live", "replay"): "a recording takes a controller",
     ("incentives", "statement"): "nothing is settled in an empty folder",
     ("apps", "list"): "the database is empty",
@@ -152,7 +154,7 @@ VALUES = {
     "--socket-name": "s1", "--start": "2024-01-01", "--starts": "recorded", "--state-dir": "agent",
     "--targets": "called.csv", "--time-zone": "Europe/Berlin", "--trace": "trace.swf", "--unit": "kWh",
     "--units": "folder",
-    "--user": "0",
+    "--user": "0", "--qos": "phys-energy", "--journal": "journal.jsonl",
     "--verify": "missing.json", "--wait-rise": "50%", "--withdrawn": "withdrawn.csv",
 }  # fmt: skip
 """A value of each option that takes a text or a path."""

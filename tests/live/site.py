@@ -112,9 +112,13 @@ bin_dir = "{self.lab.bin_dir}"
         own = {"PYTHONPATH": str(IMPORTED_FROM), "WATTQUEUE_CACHE_DIR": str(self.root / "cache")}
         return {**os.environ, **self.lab.env, **own}
 
+    program = "from wattqueue.cli import main; main()"
+    """What the controller's process runs."""
+
     def start(self, config: Path) -> None:
         self.started_s = time.time()
-        self.child = self.spawn(as_operator("live", "--config", str(config)), self.env)
+        argv = as_account(OPERATOR, "-c", self.program, "live", "--config", str(config))
+        self.child = self.spawn(argv, self.env)
 
     def spawn(self, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start a process whose output goes into the log."""
@@ -313,8 +317,11 @@ def warm_kernels(cache: Path, account: pwd.struct_passwd) -> None:
         os.chown(path, account.pw_uid, account.pw_gid)
 
 
-def bring_up(release: str) -> Iterator[SlurmLab]:
-    """A lab of eight nodes with our script; the folder ``live`` belongs to the controller's account."""
+def bring_up(release: str, **more: Any) -> Iterator[SlurmLab]:
+    """A lab of eight nodes with our script; the folder ``live`` belongs to the controller's account.
+
+    ``more`` is for ``lab_of``.
+    """
     folder = Path(os.path.realpath(f"/tmp/wattqueue-drive-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
     operator = pwd.getpwnam(OPERATOR)
@@ -332,7 +339,7 @@ def bring_up(release: str) -> Iterator[SlurmLab]:
     reads.chmod(0o755)
     (home / "freq").mkdir()
     os.chown(home / "freq", operator.pw_uid, operator.pw_gid)
-    lab = lab_of(release, folder, with_data(settings), TOTAL_W, task_prolog=reads)
+    lab = lab_of(release, folder, with_data(settings), TOTAL_W, task_prolog=reads, **more)
     try:
         yield lab.up()
     finally:

@@ -308,6 +308,20 @@ def test_a_running_job_has_a_preliminary_figure(tmp_path: Path) -> None:
     assert read_running(places) == [], "it has ended"
 
 
+def test_a_run_that_is_recorded_runs_no_more_though_its_row_is_older(tmp_path: Path) -> None:
+    folder = EnergyFolder(tmp_path / "energy")
+    first = EnergyRecord(
+        job="7", submit_s=1.0, first_s=1.0, start_s=10.4, end_s=60.0, uid=os.getuid(), account="", partition="p1",
+        nodes=1, energy_j=1e4, low_j=1e4, high_j=1e4, label="measured", source="meters",
+    )  # fmt: skip
+    second = replace(first, start_s=70.0, end_s=80.0)
+    folder.put_running(first.uid, [first, second])
+    folder.append(first)
+    places = folders_of(folder.folder, 0)
+    ((name, at_s, *_),) = read_running(places, read_records(places))
+    assert (name, at_s) == ("7", 80.0), "its second run goes on"
+
+
 def test_a_full_disk_costs_records_and_no_round(tmp_path: Path) -> None:
     slurm = lab()
     (tmp_path / "energy").write_text("no folder")

@@ -5,6 +5,7 @@ A live controller keeps the books (``[budgets]`` in live.toml) and writes a file
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +17,9 @@ from wattqueue.verbs import Printed, verb_of
 app = typer.Typer(rich_markup_mode=None)
 Config = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")]
 CONFIG = Path("/etc/wattqueue/live.toml")
+JOURNAL = "budget-journal.jsonl"
+CHECKED_S = 600.0
+"""How often it is examined whether Slurm can keep the budgets."""
 WARN = 0.9
 """Share of a budget that is booked, from which its users are warned."""
 
@@ -99,6 +103,7 @@ def set_(
         float | None, typer.Option(min=0.01, max=1.0, help="Set aside what this share of jobs used, not the maximum.")
     ] = None,
     prices: Annotated[Path | None, typer.Option(help="CSV of prices or intensities, for another unit.")] = None,
+    qos: Annotated[str | None, typer.Option(help="Slurm's QOS of its jobs, for `wattqueue budget keep`.")] = None,
     config: Config = CONFIG,
 ) -> None:
     """Set a budget in the site's file; the controller takes it over in its next round."""
@@ -110,8 +115,62 @@ def set_(
     if settings.budgets is None:
         raise InputError("no file of budgets is stated", where=config, hint='add [budgets] with file = "budgets.toml"')
     mode = {} if quantile is None else {"mode": "quantile", "quantile": quantile}
-    about = {"user": user, "account": account, "prices": None if prices is None else str(prices.absolute())}
+    about = {"user": user, "account": account, "prices": None if prices is None else str(prices.absolute()), "qos": qos}
     row = {"name": name, "amount": amount, "unit": unit, "period": period, **about, **mode}
     path = settings.budgets.file
     set_budget(path, {key: value for key, value in row.items() if value is not None})
     printed.show(lambda: {"written": str(path)}, lambda: [f"wrote {path}: budget {name}"])
+
+
+@app.command()
+def keep(
+    *,
+    journal: Annotated[
+        Path | None, typer.Option(help="File of all changes; default: budget-journal.jsonl beside the configuration.")
+    ] = None,
+    every: Annotated[float, typer.Option(min=1.0, max=3600.0, help="Seconds between two looks.")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    config: Config = CONFIG,
+) -> None:
+    """Keep Slurm's limits on the QOS of budgets at what is left of them: they hold while no controller is at work.
+
+    Needs an account with Slurm's Administrator level (root).
+    """
+    import sys
+    import time
+
+    from wattqueue.errors import InputError, WattQueueError
+    from wattqueue.formats.budgets import read_budgets
+    from wattqueue.live.config import energy_folder, load_config
+    from wattqueue.live.files.energy_records import ROOM
+    from wattqueue.live.slurm.budget_qos import BudgetJournal, BudgetKeeper, require_kept
+    from wattqueue.live.slurm.connect import direct_commands
+
+    settings = load_config(config)
+    if settings.budgets is None:
+        raise InputError("the site has no budgets", where=config, hint="its administrators add a section [budgets]")
+    slurm, checked_s = direct_commands(settings), -math.inf
+    keeper = BudgetKeeper(
+        slurm, energy_folder(settings, config)[0] / ROOM, BudgetJournal(journal or config.absolute().parent / JOURNAL)
+    )
+    while True:
+        try:
+            if time.monotonic() - checked_s >= CHECKED_S:
+                budgets = {one.qos: one.name for one in read_budgets(settings.budgets.file, live=True) if one.qos}
+                if not budgets:
+                    hint = 'state qos = "NAME" in a budget, or `wattqueue budget set ... --qos NAME`'
+                    raise InputError("no budget names a QOS", where=settings.budgets.file, hint=hint)
+                for line in require_kept(slurm, budgets):
+                    print(f"note: {line}", flush=True)
+                checked_s = time.monotonic()
+            for line in keeper.step():
+                print(line, flush=True)
+        except InputError:
+            raise
+        except WattQueueError as error:
+            if once:
+                raise
+            print(error, file=sys.stderr, flush=True)
+        if once:
+            return
+        time.sleep(every)

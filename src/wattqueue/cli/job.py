@@ -38,7 +38,7 @@ def run(
 
     places = folders_of(energy_folder(load_config(config), config)[0], os.getuid(), account=account)
     runs = [one for one in read_records(places) if names_job(job, one.job)]
-    going = [row for row in read_running(places) if names_job(job, row[0])]
+    going = [row for row in read_running(places, runs) if names_job(job, row[0])]
     names = dict.fromkeys(one.job for one in runs)
     lines = [sentence(name, [one for one in runs if one.job == name]) for name in names]
     if len(names) > 1:

@@ -61,6 +61,8 @@ class BudgetRow(Section):
     price_unit: str | None = None
     mode: Literal["maximum", "quantile"] = "maximum"
     quantile: Annotated[float, Field(gt=0, le=1)] = 0.95
+    qos: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9_.-]*$")] = ""
+    """A QOS of Slurm that all its jobs have, and no others: it limits them while no controller is at work."""
 
 
 class BudgetFile(Section):
@@ -91,6 +93,10 @@ def read_budgets(path: Path, *, live: bool = False) -> tuple[Budget, ...]:
         if overlapping(spans):
             hint = "give them other names, or begin and end"
             raise InputError(f"periods of budget {name!r} overlap", where=path, hint=hint)
+    for qos in {one.qos for one in found if one.qos}:
+        if len(names := sorted({one.name for one in found if one.qos == qos})) > 1:
+            hint = "jobs of a QOS are of one budget: give each its own"
+            raise InputError(f"budgets {' and '.join(names)} name the same QOS {qos}", where=path, hint=hint)
     return tuple(found)
 
 
@@ -130,10 +136,13 @@ def _budget(row: BudgetRow, file: BudgetFile, zone: ZoneInfo, path: Path, *, liv
     if (row.prices is None) != (row.unit == "kWh"):
         hint = "a budget in kWh has no prices, any other unit needs them"
         raise InputError(f"unit {row.unit} and prices do not fit", where=where, hint=hint)
+    if row.qos and (row.unit != "kWh" or row.mode != "maximum"):
+        hint = 'a QOS counts watt-minutes of whole time limits: unit = "kWh", mode = "maximum", or leave qos out'
+        raise InputError("a QOS cannot keep it", where=where, hint=hint)
     series = None if row.prices is None else _series(row, path, where, edges)
     amount = round(row.amount * (MJ_PER_KWH if series is None else MICRO))
     mode = {"mode": row.mode, "quantile": row.quantile if row.mode == "quantile" else 1.0}
-    return Budget(row.name, frozenset(users), amount, row.unit, edges, series, account=of_slurm, **mode)  # type: ignore[arg-type]
+    return Budget(row.name, frozenset(users), amount, row.unit, edges, series, account=of_slurm, qos=row.qos, **mode)  # type: ignore[arg-type]
 
 
 def _series(row: BudgetRow, path: Path, where: str, edges: NDArray[np.float64]) -> Series:

@@ -43,6 +43,8 @@ class Budget:
     """Of what jobs used of their maximum, where ``mode`` says so."""
     account: str = ""
     """An account of the resource manager in place of users."""
+    qos: str = ""
+    """A QOS of the resource manager that limits its jobs while no controller is at work."""
 
     def concerns(self, user: str, account: str = "") -> bool:
         """Whether jobs of a user, submitted to an account, are booked."""

@@ -26,6 +26,7 @@ from wattqueue.errors import WattQueueError
 from wattqueue.formats.budgets import read_budgets
 from wattqueue.live.cluster import Job
 from wattqueue.live.extension import Extension, beside
+from wattqueue.live.features.budget_room import BudgetRoom, run_name
 from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import USERS, EnergyFolder, EnergyRecord, read_records
 from wattqueue.live.files.stamp import Stamp, stamp_of
@@ -227,7 +228,7 @@ class LiveBudgets:
         """Return the records of jobs that ended before this controller began."""
         uids = {self.held[name].uid for name in gone}
         found = read_records([self.folder.folder / USERS / str(uid) for uid in uids])
-        return {_key(one.job, one.submit_s): one for one in found if not (self.awaits and one.label == "modelled")}
+        return {run_name(one.job, one.submit_s): one for one in found if not (self.awaits and one.label == "modelled")}
 
     def _end(self, name: str, start_s: float, end_s: float, watts: float) -> None:
         one = self.held.pop(name)
@@ -250,7 +251,7 @@ class LiveBudgets:
 
     def final(self, record: EnergyRecord) -> None:
         """Take the record of a run; the next round books it."""
-        name = _key(record.job, record.submit_s)
+        name = run_name(record.job, record.submit_s)
         if name in self.held:
             self._ended[name] = record
 
@@ -368,11 +369,7 @@ def _most_node_w(layout: Layout, row: Job) -> float:
 
 
 def _name(row: Job) -> str:
-    return _key(row.key.name, row.key.submit_s)
-
-
-def _key(name: str, submit_s: float) -> str:
-    return f"{name}@{submit_s:.0f}"
+    return run_name(row.key.name, row.key.submit_s)
 
 
 def _by_begin(budget: Budget, amounts: Amounts) -> dict[str, int]:
@@ -398,5 +395,11 @@ def _owns(budget: Budget, begin_s: float) -> bool:
 def budgets_extension(budgets: LiveBudgets, energies: EnergyRecorder) -> Extension:
     """Return the stages that keep budgets."""
     energies.final, budgets.awaits = budgets.final, energies.accounting is not None
-    show = beside("the budgets", BudgetsShown(budgets, energies.folder).show)
+    shown, room = BudgetsShown(budgets, energies.folder), BudgetRoom(budgets, energies.folder)
+
+    def report(now: RoundState) -> None:
+        shown.show(now)
+        room.write(now)
+
+    show = beside("the budgets", report)
     return Extension({"learned": budgets.look, "planned": budgets.starts, "report": show}, budgets.lines, keeps=budgets)

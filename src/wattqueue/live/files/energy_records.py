@@ -29,7 +29,7 @@ from wattqueue.live.files.status import put
 from wattqueue.model.plain_numbers import is_whole
 
 ENERGY, USERS, ACCOUNTS, JOBS, RUNNING, SEEN = "energy", "users", "accounts", "jobs", "running", "seen"
-BUDGETS = "budgets.json"
+BUDGETS, ROOM = "budgets.json", "budget-room.json"
 Label = Literal["measured", "attributed", "modelled"]
 """``measured``: by meters of whole nodes that the job had alone; ``attributed``: its share of meters of shared nodes;
 ``modelled``: from the prediction, or from idle and maximum watts of the machine file."""
@@ -139,6 +139,11 @@ class EnergyFolder:
         self._open(self._of_user(uid), (uid,))
         put(self._of_user(uid) / JOBS / BUDGETS, text, 0o644)
 
+    def put_room(self, text: str) -> None:
+        """Write what Slurm may start of budgets by itself, for root and the controller's account."""
+        self._make(self.folder)
+        put(self.folder / ROOM, text, 0o600)
+
     def see(self, now_s: float) -> None:
         """Write until when ends of jobs are recorded."""
         self._make(self.folder)
@@ -235,15 +240,16 @@ def read_records(places: Iterable[Path], begin_s: float = 0.0, end_s: float = 4e
     return sorted((one for one in found.values() if begin_s <= one.end_s < end_s), key=lambda one: (one.end_s, one.key))
 
 
-def read_running(places: Iterable[Path]) -> list[tuple[str, float, float, str]]:
-    """Return (job, time, joules until then, label) of the jobs that run."""
-    rows = []
+def read_running(places: Iterable[Path], ended: Iterable[EnergyRecord] = ()) -> list[tuple[str, float, float, str]]:
+    """Return (job, time, joules until then, label) of the jobs that run, runs left out that have ended since."""
+    rows, over = [], {(one.job, f"{one.start_s:.0f}") for one in ended}
     for place in places:
         path = place / JOBS / RUNNING
         for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():
             words = line.split()
             try:
-                rows.append((words[0], float(words[1]), float(words[2]), words[4]))
+                if (words[0], words[6]) not in over:
+                    rows.append((words[0], float(words[1]), float(words[2]), words[4]))
             except (ValueError, IndexError):
                 continue
     return rows

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import WattQueueError
+from wattqueue.formats.budgets import read_budgets
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
 from wattqueue.live.files.status import heartbeat_of
 from wattqueue.live.partitions import inspect_partitions
+from wattqueue.live.slurm.budget_qos import examine_qos
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
@@ -59,6 +61,9 @@ def examine_live(
             yield from examine_limits(config, guard, file)
         if answer and config.mode == "control":
             yield from examine_accepted(config, guard.layout.machine, answer)
+        if config.budgets is not None:
+            budgets = read_budgets(config.budgets.file, live=True)
+            yield from examine_qos(cluster.slurm, {one.qos: one.name for one in budgets if one.qos})
         for text in guard.shared_lines():
             yield Check(AREA, "shared nodes", YES, text)
         texts = inspect_partitions(guard.layout, cluster.observe().nodes, guard.shared)

@@ -44,7 +44,7 @@ HELD_BY: dict[str, HeldBy] = {
 
 PATIENT = frozenset({
     "None", "Priority", "Resources", "BeginTime", "Dependency", "Licenses", "Cleaning", "JobHeldUser", "JobHeldAdmin",
-    "JobArrayTaskLimit",
+    "JobArrayTaskLimit", "QOSGrpLicenseMinutes",
 })  # fmt: skip
 """Reasons that go away when other jobs end or Slurm looks again; any other keeps a released job from starting."""
 

@@ -80,10 +80,7 @@ class SiteSources:
         return read(self.slurm, argv, wait=self.wait)
 
     def _read_config(self) -> None:
-        text = self._text(CONFIG)
-        found = {m[1]: m[2].strip() for m in re.finditer(r"^([A-Za-z_]\w*)\s*= (.*)$", text, re.MULTILINE)}
-        if not found:
-            raise SlurmError("scontrol show config printed no settings")
+        found = parse_config(self._text(CONFIG))
         partitions = parse_partitions(self._text(PARTITIONS))
         self.config = found
         if partitions != self.partitions:
@@ -108,3 +105,11 @@ class SiteSources:
         found = parse_facts(self._text(FACTS), self._text(EXCLUDED))
         if found != self.facts:
             self.facts = found
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """Return the settings that ``scontrol show config`` prints. Raises: SlurmError where there is none."""
+    found = {m[1]: m[2].strip() for m in re.finditer(r"^([A-Za-z_]\w*)\s*= (.*)$", text, re.MULTILINE)}
+    if not found:
+        raise SlurmError("scontrol show config printed no settings")
+    return found
