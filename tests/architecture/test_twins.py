@@ -252,7 +252,8 @@ TWINS: dict[str, dict[str, str]] = {
         "history_whole history_predict history_learn history_predict_rows history_learn_rows history_replay",
         "history_prediction": "combined_watts predicted_watts combine_rows predict_from_history learn_end",
     },
-    "scale.watts_by_option": {"scale": "watts_at_option watts_by_option"},
+    "scale.watts_by_option": {"scale": "share_left watts_at_option watts_by_option"},
+    "scale.without_limits": {"scale": "without_limit without_limits"},
     "history.history_spread": {"history": "history_spread"},
     "history.history_last": {"history": "history_last"},
     "conformal.conformal_shift": {

@@ -147,12 +147,13 @@ from wattqueue.kernels.mode import MODE
 from wattqueue.errors import EngineError
 r = np.random.default_rng(1)
 out = np.zeros((5, 3))
-watts_by_option(r.uniform(50, 300, 5), r.uniform(20, 50, 3), r.uniform(300, 400, 3), r.uniform(.5, 1, 3), out)
+idle, most, dynamic = r.uniform(20, 50, 3), r.uniform(300, 400, 3), r.uniform(.5, 1, 3)
+watts_by_option(r.uniform(50, 300, 5), idle, most, dynamic, np.zeros(3), out)
 print(MODE, "numba" in sys.modules, out.tobytes().hex())
 if MODE == "shipped":
     for wrong in (out.T, out[:, 0], out.astype(np.float32)):
         try:
-            watts_by_option(wrong, out[0], out[0], out[0], out)
+            watts_by_option(wrong, out[0], out[0], out[0], out[0], out)
         except EngineError as error:
             print(error.hint is not None)
 """

@@ -1,7 +1,8 @@
 """Physics in files: the keys of a physics file, and CSVs of what was measured (rule 21 of docs/semantics.md).
 
 Cells have the header ``app,partition,frequency_hz,watts,time_s``, a row for each application, partition and clock. An
-empty ``frequency_hz``, or no such column, means the partition's highest clock. Figures under limits have the header
+empty ``frequency_hz``, or no such column, means the partition's highest clock. A partition with GPU limits has
+``gpu_cap_w`` in its place. Figures under limits have the header
 ``app,partition,limit_w,watts,time_s``.
 """
 
@@ -85,15 +86,16 @@ def read_cells(path: Path) -> Cells:
     from wattqueue.formats import csv_records
     from wattqueue.model.physics import Cells
 
-    frame, where = _rows(path, COLUMNS, ("frequency_hz", "watts", "time_s"))
+    frame, where = _rows(path, COLUMNS, ("frequency_hz", "gpu_cap_w", "watts", "time_s"))
     app, partition = _names(frame)
     hz = np.full(len(frame), np.nan)
     if "frequency_hz" in frame.columns:
         hz = frame["frequency_hz"].to_numpy()
+    cap_w = frame["gpu_cap_w"].to_numpy() if "gpu_cap_w" in frame.columns else None
     good = np.isnan(hz) | FREQUENCY_HZ.holds(hz)
     csv_records.require_rows(path, good, f"frequency_hz is outside {FREQUENCY_HZ.text}", "2.4 GHz is 2.4e9")
     watts, time_s = (frame[name].to_numpy() for name in COLUMNS[2:])
-    return Cells(path.name, app, partition, hz, watts, time_s, where)
+    return Cells(path.name, app, partition, hz, watts, time_s, where, gpu_cap_w=cap_w)
 
 
 def read_limits(path: Path) -> LimitFigures:

@@ -24,7 +24,7 @@ from wattqueue.kernels.history import (
     history_spread,
 )
 from wattqueue.kernels.recent_runs import RecentRuns
-from wattqueue.kernels.scale import watts_at_option
+from wattqueue.kernels.scale import watts_at_option, without_limit
 from wattqueue.kernels.state import Array, KernelView, Log
 from wattqueue.kernels.unit_watts import mean_of_units
 
@@ -50,8 +50,8 @@ class HistoryState(NamedTuple):
 
     ``rule`` (6,) int64, ``knob`` (3,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
     ``pair`` (n,) int32, a number for each (user, application); ``peak_w`` (n,) greatest watts that a meter would show,
-    NaN unknown; ``idle_w``, ``max_w``, ``dynamic`` (O,): figures of a unit by option. ``rule[ON]`` 0: every other
-    array is empty, and the loop predicts no watts.
+    NaN unknown; ``idle_w``, ``max_w``, ``dynamic``, ``held_w`` (O,): figures of a unit by option (``scale``).
+    ``rule[ON]`` 0: every other array is empty, and the loop predicts no watts.
     """
 
     rule: Array
@@ -64,6 +64,7 @@ class HistoryState(NamedTuple):
     idle_w: Array
     max_w: Array
     dynamic: Array
+    held_w: Array
     runs: RecentRuns
 
 
@@ -134,18 +135,19 @@ def predict_from_history(view: KernelView, history: HistoryState, job: int) -> N
     row = row_of(view.predicted, view.predicted.power_uw, job)
     for option in range(len(history.idle_w)):
         idle_w, max_w = history.idle_w[option], history.max_w[option]
-        power = watts_at_option(watts, idle_w, max_w, history.dynamic[option])
+        dynamic, held_w = history.dynamic[option], history.held_w[option]
+        power = watts_at_option(watts, idle_w, max_w, dynamic, held_w)
         if history.rule[CORRECTED] != 0:
-            full = watts_at_option(math.nan, idle_w, max_w, history.dynamic[option])
+            full = watts_at_option(math.nan, idle_w, max_w, dynamic, held_w)
             power = corrected_watts(view, history, job, option, power, full)
         view.predicted.power_uw[row, option] = round(power * codes.MICRO)
 
 
 @separate
-def learn_end(view: KernelView, log: Log, history: HistoryState, job: int) -> None:
-    """Learn a job that ended now: the measured watts of one unit in its last run, mean or greatest.
+def learn_end(view: KernelView, log: Log, history: HistoryState, job: int, option: int) -> None:
+    """Learn a job that ended now at ``option``: the measured watts of one unit in its last run, mean or greatest.
 
-    Of a unit of factor 1, where its units differ.
+    Of a unit of factor 1, where its units differ; without the limit of its GPUs, where it has one.
     """
     watts = (log.energy_j[job] - log.past_j[job]) / (log.end[job] - log.start[job]) / view.nodes[job]
     if history.rule[GREATEST] != 0 and len(history.peak_w) > 0 and history.peak_w[job] > watts:
@@ -154,6 +156,8 @@ def learn_end(view: KernelView, log: Log, history: HistoryState, job: int) -> No
         held, factors = view.held, view.by_unit.factors
         row, first, count = as_int64(factors.row[job]), as_int64(held.first[job]), as_int64(held.pieces[job])
         watts /= mean_of_units(factors.table, row, first, count, held.low, held.high)
+    idle_w, max_w = history.idle_w[option], history.max_w[option]
+    watts = without_limit(watts, idle_w, max_w, history.dynamic[option], history.held_w[option])
     history_learn(history.history, as_int64(history.user[job]), log.end[job], watts)
     if history.rule[BY_APP] != 0:
         history_learn(history.by_app, as_int64(history.pair[job]), log.end[job], watts)

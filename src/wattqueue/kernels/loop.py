@@ -213,11 +213,12 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryState) ->
         log.limit_uw[job] = least_limit(view, truth, job)
         log.finished[truth.loop.finished] = job
         truth.loop.finished += 1
+    option = as_int64(view.held.option[job])
     release_job(view, job)
     if truth.loop.draining > 0:
         end_drains(view, truth, job)
     if history.rule[ON] != 0:
-        learn_end(view, log, history, job)
+        learn_end(view, log, history, job, option)
     if history.runs.rule[PREDICTS] != 0:
         learn_run(view, log, history.runs, job)
     truth.loop.happened |= codes.STOP_ON_COMPLETION

@@ -125,6 +125,12 @@ UNITS = Bound(
 )
 """Units of a machine, and units of one job. The largest machines have some 1e7 cores."""
 
+TIME_FACTOR = Bound(1, 1e6, "", "run time under a limit, over that without")
+"""Points of a curve of run times."""
+
+GPUS_PER_NODE = Bound(0, 1024, "", "no node has more; 0 is a node without GPUs")
+"""GPUs of one node."""
+
 UNIT_W = Bound(0, 2e5, "W", "watts of one node; sums over a machine are kept in 64-bit microwatts")
 """Watts of one unit: idle, maximum, booting, or of a job. A rack of 72 GPUs draws 1.3e5 W."""
 

@@ -24,7 +24,8 @@ from wattqueue.model.jobs import Floats
 HELD_WITHIN = 0.015
 """A limit is held where no job draws more than this above it, as a share of the limit."""
 BINS, FEWEST = 18, 3
-"""Bins of shares from 0.1 to 1 in which measured times are pooled, and points that a bin needs."""
+"""Bins of shares from 0.1 to 1 in which measured times are pooled, and points that a bin needs (one of each run, if
+there are fewer runs)."""
 LEAST_DYNAMIC_W = 20.0
 """Runs that draw less than this above idle say nothing of shares: they are noise."""
 
@@ -105,11 +106,13 @@ def pooled_curve(runs: Iterable[LimitedRun], idle_w: float) -> GpuCurve:
             shares.append(np.clip(dynamic[:-1] / dynamic[-1], 0.0, 1.0))
             slower.append(np.log(run.time_s[:-1] / run.time_s[-1]))
     share, log_time = np.concatenate(shares), np.concatenate(slower)
+    if not len(share):
+        return GpuCurve()
     bin_of = np.ceil((share - 0.1) / 0.9 * BINS).astype(int)
     points = [
         (float(share[own].mean()), float(np.median(log_time[own])))
         for own in (bin_of == k for k in range(BINS + 1))
-        if own.sum() >= FEWEST
+        if own.sum() >= min(FEWEST, len(shares) - 1)
     ]
     at = np.array([*(p for p, _ in points if p < 1.0), 1.0])
     log = np.array([*(t for p, t in points if p < 1.0), 0.0])

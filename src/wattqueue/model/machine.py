@@ -9,7 +9,7 @@ belongs to one of each. Units of a core share the device of their socket; a unit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
+from wattqueue.model.gpu_options import held_w, host_share, require_gpus, time_factors
 from wattqueue.model.supply import SupplyDomain, SupplyTree
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 CapScope = Literal["machine", "dynamic", "jobs"]
 """What a cap covers (rule 14 of docs/semantics.md)."""
-Unit = Literal["node", "socket", "core"]
+Unit = Literal["node", "socket", "core", "gpu"]
 """What a job occupies as a whole."""
 _LIMITS = {
     "nodes": bounds.UNITS,
@@ -84,6 +85,18 @@ class Partition:
     """Watts of one node while it shuts down."""
     off_w: float = 0.0
     """Watts of one node that is off (its management controller)."""
+    gpus_per_node: int = 0
+    """GPUs of a node, 0 for none; their watts are part of a unit's."""
+    gpu_idle_w: float = 0.0
+    gpu_max_w: float | None = None
+    """Watts of one GPU."""
+    gpu_caps_w: tuple[float, ...] = ()
+    """Power limits of a GPU that policies may choose, ``gpu_max_w`` first; empty for none."""
+    gpu_floor_w: float = 0.0
+    """Lowest limit that holds: lower ones count as it."""
+    curve_share: tuple[float, ...] = ()
+    curve_time: tuple[float, ...] = ()
+    """Run time by the share of a GPU's watts above idle that a limit leaves (``model.gpu_limits.GpuCurve``)."""
 
     def __post_init__(self) -> None:
         where = f"partition {self.name}"
@@ -100,6 +113,7 @@ class Partition:
             raise MachineError(
                 f"idle_w = {self.idle_w} is above max_w = {self.max_w}", where=where, hint="need idle_w <= max_w"
             )
+        require_gpus(self)
 
     @property
     def units(self) -> int:
@@ -109,7 +123,8 @@ class Partition:
     @property
     def units_per_node(self) -> int:
         """Return how many units a node has."""
-        per_node = {"node": 1, "socket": self.sockets_per_node, "core": self.sockets_per_node * self.cores_per_socket}
+        cores = self.sockets_per_node * self.cores_per_socket
+        per_node = {"node": 1, "socket": self.sockets_per_node, "core": cores, "gpu": max(self.gpus_per_node, 1)}
         return per_node[self.unit]
 
     @property
@@ -124,17 +139,17 @@ class Partition:
 
     @property
     def frequency_count(self) -> int:
-        """Return how many options the partition offers: one where no frequency is stated."""
-        return max(1, len(self.frequencies_hz))
+        """Return how many options the partition offers, frequencies or GPU limits: one where none is stated."""
+        return max(1, len(self.frequencies_hz), len(self.gpu_caps_w))
 
 
 @dataclass(frozen=True)
 class Machine:
     """Partitions under one power cap.
 
-    An **option** is a (partition, frequency): options count partition by partition, the highest frequency first;
-    P partitions, O options. Units (U), devices (D) and nodes (N) are numbered over the whole machine, partition
-    by partition; the units of a device are neighbours, and so are those of a node.
+    An **option** is a (partition, operating point): a frequency or a GPU limit. Options count partition by partition,
+    the highest frequency or limit first; P partitions, O options. Units (U), devices (D) and nodes (N) are numbered
+    over the whole machine, partition by partition; the units of a device are neighbours, and so are those of a node.
 
     Raises: MachineError without a partition, with two of one name, with too many units, or with power domains that are
     no tree (``SupplyTree``).
@@ -237,31 +252,45 @@ class Machine:
     @cached_property
     def option_frequency_hz(self) -> NDArray[np.float64]:
         """Return the frequency of each option, NaN where the machine states none. Shape (O,)."""
-        return np.array([f for p in self.partitions for f in (p.frequencies_hz or (np.nan,))], np.float64)
+        return self._by_option(lambda p: p.frequencies_hz or (np.nan,) * p.frequency_count)
+
+    @cached_property
+    def option_gpu_cap_w(self) -> NDArray[np.float64]:
+        """Return the GPU limit of each option, NaN where the machine states none. Shape (O,)."""
+        return self._by_option(lambda p: p.gpu_caps_w or (np.nan,) * p.frequency_count)
 
     @cached_property
     def option_time_factor(self) -> NDArray[np.float64]:
-        """Return run time relative to the partition's reference frequency, by the machine's figures. Shape (O,)."""
-        return np.array(
-            [
-                p.dvfs_beta * (p.frequencies_hz[0] / f - 1.0) + 1.0 if f else 1.0
-                for p in self.partitions
-                for f in (p.frequencies_hz or (0.0,))
-            ],
-            np.float64,
-        )
+        """Return run time relative to the partition's reference frequency, by the machine's figures. Shape (O,).
+
+        Under GPU limits of a job that draws the unit's maximum.
+        """
+        return self._by_option(_time_factors)
 
     @cached_property
     def option_dynamic_factor(self) -> NDArray[np.float64]:
-        """Return watts above idle relative to the reference frequency, by the machine's figures. Shape (O,)."""
-        return np.array(
-            [
-                (f / p.frequencies_hz[0]) ** p.dvfs_alpha if f else 1.0
-                for p in self.partitions
-                for f in (p.frequencies_hz or (0.0,))
-            ],
-            np.float64,
-        )
+        """Return watts above idle relative to the reference frequency, by the machine's figures. Shape (O,).
+
+        Under GPU limits at the unit's maximum.
+        """
+        return self._by_option(_dynamic_factors)
+
+    @cached_property
+    def option_host_share(self) -> NDArray[np.float64]:
+        """Return the share of a unit's watts above idle that an option takes from none, or scales (0 of it held).
+
+        The dynamic factor of a frequency; under a GPU limit what is not the GPUs'. Shape (O,).
+        """
+        return self._by_option(lambda p: host_share(p) if p.gpu_caps_w else _dynamic_factors(p))
+
+    @cached_property
+    def option_held_w(self) -> NDArray[np.float64]:
+        """Return the watts above idle that a GPU limit leaves the GPUs of a unit, 0 for other options. Shape (O,)."""
+        return self._by_option(lambda p: held_w(p) if p.gpu_caps_w else [0.0] * p.frequency_count)
+
+    def _by_option(self, figures: Callable[[Partition], Sequence[float]]) -> NDArray[np.float64]:
+        """Return the figures of all options, partition by partition. Shape (O,)."""
+        return np.array([figure for p in self.partitions for figure in figures(p)], np.float64)
 
     @property
     def units(self) -> int:
@@ -301,6 +330,22 @@ class Machine:
     def scope_idle_w(self) -> float:
         """Return the watts in the cap's scope while no job runs."""
         return self.idle_w if self.cap_scope == "machine" else 0.0
+
+
+def _time_factors(part: Partition) -> list[float]:
+    """Return run time at each option of a partition relative to its first one."""
+    if part.gpu_caps_w and part.max_w is not None:
+        found: list[float] = time_factors(part, np.array([part.max_w - part.idle_w]))[0].tolist()
+        return found
+    return [part.dvfs_beta * (part.frequencies_hz[0] / f - 1.0) + 1.0 for f in part.frequencies_hz] or [1.0]
+
+
+def _dynamic_factors(part: Partition) -> list[float]:
+    """Return watts above idle at each option of a partition relative to its first one."""
+    if part.gpu_caps_w and part.max_w is not None:
+        dynamic = max(part.max_w - part.idle_w, 1e-9)
+        return [min(1.0, s + h / dynamic) for s, h in zip(host_share(part), held_w(part), strict=True)]
+    return [(f / part.frequencies_hz[0]) ** part.dvfs_alpha for f in part.frequencies_hz] or [1.0]
 
 
 def _starts(groups: list[tuple[int, int]]) -> NDArray[np.int32]:

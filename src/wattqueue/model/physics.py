@@ -67,6 +67,7 @@ class Cells:
         time_s: Run times.
         where: File and line of each cell.
         every_clock: Whether a clock that the partition does not offer is an error; else its cell has no effect.
+        gpu_cap_w: GPU limits in watts, NaN for none; None where no cell has one.
 
     Raises: InputError naming the place of a figure that is not above 0 and finite, or beyond what a unit can draw.
     """
@@ -79,6 +80,7 @@ class Cells:
     time_s: Floats
     where: tuple[str, ...]
     every_clock: bool = True
+    gpu_cap_w: Floats | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, column in (("watts", self.watts), ("time_s", self.time_s)):
@@ -187,4 +189,7 @@ class Physics:
         limits = None if self.limits is None else replace(self.limits, source="", where=())
         seed = self.seed if self.error else 0
         figures = plain(replace(self, cells=cells, units=units, limits=limits, files=(), where="", seed=seed))
+        for each in figures["cells"]:
+            if each["gpu_cap_w"] is None:
+                del each["gpu_cap_w"]
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:16]

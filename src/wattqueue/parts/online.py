@@ -134,11 +134,15 @@ class OnlineBase(ABC):
     def invert(self, finished: Finished) -> Floats:
         """Return the figure that each of some jobs teaches, from what was measured: as it is, at any frequency.
 
+        Under a GPU limit what the job would draw without it, else it would be admitted without it at these watts.
         Shape (k,).
         """
-        if self.target == "mean":
-            return finished.mean_power_w
-        return np.where(np.isnan(finished.max_power_w), finished.mean_power_w, finished.max_power_w)
+        watts = finished.mean_power_w
+        if self.target == "max":
+            watts = np.where(np.isnan(finished.max_power_w), watts, finished.max_power_w)
+        if finished.runs is None or self._scale is None:
+            return watts
+        return self._scale.without_limits(watts, finished.runs.option)
 
     def replay(self, jobs: Jobs, line: Timeline) -> Floats:
         """Return every job's prediction at its submission from only the jobs that had ended by then. Shape (n,).

@@ -15,7 +15,7 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
-from wattqueue.parts.memory import with_nodes_for_memory
+from wattqueue.parts.gpus import with_needed_units
 from wattqueue.plan.growth import MachineGrowth, constant_limits, jobs_for, pace
 from wattqueue.plan.quantiles import HIGH, NodeQuantiles, read_quantiles
 from wattqueue.plan.ratios import RatioLaw
@@ -192,7 +192,7 @@ def prepare(
         )
     truth = physics_of(task, machine, physics)
     workload = workload or task_workload(task)
-    jobs = with_nodes_for_memory(workload.jobs, machine)
+    jobs = with_needed_units(workload.jobs, machine)
     peak = jobs.peak_power_w() if truth is None else true_figures(truth, jobs, machine).recorded_w(jobs)
     measured = KnownWatts.of(jobs if truth is None else replace(jobs, profiles=None), peak)
     quantiles = None

@@ -54,7 +54,7 @@ class Need(NamedTuple):
 
 
 def _no_clocks(now: Situation) -> bool:
-    return all(len(part.frequencies_hz) < 2 for part in now.machine.partitions)
+    return all(part.frequency_count < 2 for part in now.machine.partitions)
 
 
 def _no_gain(now: Situation) -> bool:
@@ -105,7 +105,11 @@ def _no_priorities(now: Situation) -> bool:
 
 
 NEEDS: Mapping[str, Need] = {
-    "clocks": Need(_no_clocks, "no partition has two frequencies", "state frequencies_hz in the machine file"),
+    "clocks": Need(
+        _no_clocks,
+        "no partition has two frequencies or GPU limits",
+        "state frequencies_hz or gpu_caps_w in the machine file",
+    ),
     "windows": Need(
         _highest_alone,
         "every window has the highest frequency alone",

@@ -57,9 +57,7 @@ class SiteFacts:
     @property
     def several_clocks(self) -> bool:
         """Return whether some partition has a lower frequency that can be set."""
-        return (
-            self.clocks and self.machine is not None and any(len(p.frequencies_hz) > 1 for p in self.machine.partitions)
-        )
+        return self.clocks and self.machine is not None and any(p.frequency_count > 1 for p in self.machine.partitions)
 
     @property
     def predicts_maxima(self) -> bool:

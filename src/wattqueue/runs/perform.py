@@ -15,6 +15,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap, refuse_below_idle
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
+from wattqueue.model.gpu_options import below_floor
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import Past
 from wattqueue.model.load_target import LoadTargets
@@ -22,7 +23,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import ENERGIES, Metrics, metrics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
-from wattqueue.parts.memory import with_nodes_for_memory
+from wattqueue.parts.gpus import unknown_by_node, with_needed_units, with_units_for_gpus
 from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
@@ -117,7 +118,7 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     Energies are left out (None) where neither jobs nor machine state any watts. Jobs whose memory needs more nodes than
     they ask for get these (``parts.memory``). The run's ``notes`` get the warnings.
     """
-    jobs = with_nodes_for_memory(inputs.jobs, inputs.machine)
+    jobs = with_needed_units(inputs.jobs, inputs.machine)
     given: dict[str, Any] = {"cap": inputs.cap, "targets": inputs.targets, "past": inputs.past, "progress": progress}
     given |= {"phases_s": inputs.task.phases_s, "actual": inputs.physics}
     run, kept = simulate(jobs, inputs.machine, inputs.policy, **given), None
@@ -141,7 +142,7 @@ def _from_tables(run: Run) -> bool:
 
 def prepared(inputs: RunInputs) -> Simulation:
     """Return the simulation of these inputs, before its first event."""
-    jobs, machine = with_nodes_for_memory(inputs.jobs, inputs.machine), inputs.machine
+    jobs, machine = with_needed_units(inputs.jobs, inputs.machine), inputs.machine
     actual = actual_power(jobs, machine) if inputs.physics is None else figures_of(inputs.physics, jobs, machine)
     return Simulation(
         jobs, machine, inputs.policy, inputs.cap, actual, NodeEvents.none(),
@@ -175,12 +176,21 @@ def watts_stated(jobs: Jobs, machine: Machine) -> bool:
 
 def warnings_of(inputs: RunInputs, jobs: Jobs) -> dict[str, int]:
     """Return counts of what a reader should know of the inputs, and of the ``jobs`` that they became."""
-    found = {"jobs with more nodes than they ask for, for their memory": int((jobs.nodes > inputs.jobs.nodes).sum())}
+    machine = inputs.machine
+    asked = with_units_for_gpus(inputs.jobs, machine)
+    found = {"jobs with more nodes than they ask for, for their memory": int((jobs.nodes > asked.nodes).sum())}
+    if asked is not inputs.jobs:
+        found["jobs whose GPUs a node are not known: as few nodes as hold their GPUs"] = int(
+            unknown_by_node(asked).sum()
+        )
+    for part in machine.partitions:
+        text = f"GPU limits of {part.name} below {part.gpu_floor_w:g} W, the lowest that holds, which count as it"
+        found[text] = len(below_floor(part))
     limit, most = inputs.cap.cap_w, inputs.machine.scope_max_w()
     if most is not None:
         text = f"caps above the machine's maximum of {most / 1e3:,.6g} kW, which limit nothing"
         found[text] = int((np.isfinite(limit) & (limit > most)).sum())
-    peak = inputs.jobs.peak_power_w()
+    peak = jobs.peak_power_w()
     known = [p.max_w for p in inputs.machine.partitions if p.max_w is not None]
     if peak is not None and known:
         found["jobs that draw more than the unit's stated maximum"] = int((peak > max(known)).sum())

@@ -108,9 +108,10 @@ def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) ->
         user = np.ascontiguousarray(jobs.user.codes, np.int32)
         pair = np.ascontiguousarray(found.pair, np.int32)
         own = (found.state, user, found.by_app, pair)
-        return HistoryState(found.rule, found.knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic, runs)
+        figures = scale.idle_w, scale.max_w, scale.dynamic, scale.held_w
+        return HistoryState(found.rule, found.knob, *own, greatest, *figures, runs)
     nothing = np.zeros(0)
     nobody = np.zeros(0, np.int32)
     none = (new_history(nobody), nobody)
     off = np.zeros(RULE_SLOTS, np.int64)
-    return HistoryState(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing, runs)
+    return HistoryState(off, np.zeros(KNOB_SLOTS), *none, *none, *(nothing,) * 5, runs)

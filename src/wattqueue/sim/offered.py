@@ -11,6 +11,7 @@ from wattqueue.errors import MachineError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.gpus import fitting
 from wattqueue.policy.consent_windows import Window
 
 Ints = NDArray[np.integer]
@@ -37,12 +38,15 @@ def options_of(first: Ints, last: Ints) -> Iterator[Ints]:
 
 
 def drop_too_wide(entries: Entries, window: Window, jobs: Jobs, machine: Machine) -> tuple[Entries, Window]:
-    """Drop entries wider than their partition.
+    """Drop entries wider than their partition, and those of partitions on which the job's GPUs need more units.
 
     They could never run, and would hold its reservation for ever. A job without any entry left is rejected (rule 4).
     """
     units = np.array([p.units for p in machine.partitions])
     fits = jobs.nodes[entries.job] <= units[entries.partition]
+    by_gpus = fitting(jobs, machine)
+    if by_gpus is not None:
+        fits &= by_gpus[entries.job, entries.partition]
     if fits.all():
         return entries, window
     return Entries(entries.job[fits], entries.partition[fits], entries.priority[fits]), window.take(fits)

@@ -24,7 +24,7 @@ from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import Schedule
 from wattqueue.parts.contracts import Prediction
-from wattqueue.parts.scale import Scale, partition_figures
+from wattqueue.parts.scale import Scale, partition_figures, times_by_option
 from wattqueue.policy.by_unit import bounds_of_partitions
 from wattqueue.sim.limit_curves import limit_curves, no_curves
 
@@ -146,7 +146,7 @@ def on_machine(physics: Physics, machine: Machine) -> MachinePhysics:
 
 def _options_of(cells: Cells, machine: Machine) -> Iterator[tuple[int, int]]:
     """Yield number and option of each cell. Raises: InputError for an unknown partition or clock."""
-    from wattqueue.sim.reference import option_at, refuse_clock
+    from wattqueue.sim.reference import gpu_option, option_at, refuse_clock
 
     partitions = [p.name for p in machine.partitions]
     nominal = dict(sorted(zip(cells.partition, cells.frequency_hz.tolist(), strict=True)))  # the greatest of each
@@ -155,6 +155,10 @@ def _options_of(cells: Cells, machine: Machine) -> Iterator[tuple[int, int]]:
             raise InputError(
                 f"{machine.name} has no partition {name!r}", where=cells.where[k], hint=one_of(name, partitions)
             )
+        cap_w = np.nan if cells.gpu_cap_w is None else float(cells.gpu_cap_w[k])
+        if not np.isnan(cap_w):
+            yield k, gpu_option(machine, partitions.index(name), cap_w, cells.where[k])
+            continue
         hz = float(cells.frequency_hz[k])
         if not cells.every_clock and not machine.partitions[partitions.index(name)].frequencies_hz:
             # A partition without stated clocks runs at the nominal one, as the estimator takes it.
@@ -168,8 +172,9 @@ def _options_of(cells: Cells, machine: Machine) -> Iterator[tuple[int, int]]:
 
 def _cell(machine: Machine, option: int) -> str:
     """Return the name of a cell: partition and clock."""
-    hz = machine.option_frequency_hz[option]
+    hz, cap_w = machine.option_frequency_hz[option], machine.option_gpu_cap_w[option]
     clock = "" if np.isnan(hz) else f" at {hz / 1e9:g} GHz"
+    clock += "" if np.isnan(cap_w) else f" at a GPU limit of {cap_w:g} W"
     return machine.partitions[int(machine.option_partition[option])].name + clock
 
 
@@ -305,8 +310,10 @@ def _by_exponents(watts: Floats, machine: Machine, reference: NDArray[np.int64])
 
     ``watts`` and run times are those at ``reference``, NaN for the stated maximum of a unit.
     """
-    scale, factor = Scale.of(machine), machine.option_time_factor
-    return scale.apply(scale.at_reference(watts, reference)), factor / factor[reference][:, np.newaxis]
+    scale = Scale.of(machine)
+    own = scale.at_reference(watts, reference)
+    factor = times_by_option(own, machine)
+    return scale.apply(own), factor / factor[np.arange(len(own)), reference][:, np.newaxis]
 
 
 def _of_jobs(labels: Labels, row: NDArray[np.int64], factor: Floats | None) -> Floats | None:
@@ -332,8 +339,9 @@ def _at_options(
             where=physics.where,
             hint="measure it there, or state the partition and clock on which its jobs ran",
         )
-    factor = machine.option_time_factor
     watts = _completed(table.watts[app], machine, home, Scale.of(machine).between)
+    at_first = watts[machine.option_start[:-1]][machine.option_partition]
+    factor = times_by_option(at_first, machine)[np.arange(len(watts)), np.arange(len(watts))]
     time_s = _completed(table.time_s[app], machine, home, lambda s, at, to: s * float(factor[to] / factor[at]))
     base = watts[reference]
     error = np.ones((2, len(watts)))

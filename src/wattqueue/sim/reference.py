@@ -29,6 +29,16 @@ def option_at(machine: Machine, partition: int, hz: float) -> int | None:
     return int(first + near[0]) if len(near) else None
 
 
+def gpu_option(machine: Machine, partition: int, cap_w: float, where: str) -> int:
+    """Return the option of a partition at a GPU limit. Raises: InputError for a limit that it does not have."""
+    part = machine.partitions[partition]
+    if cap_w not in part.gpu_caps_w:
+        known = ", ".join(f"{cap:g}" for cap in part.gpu_caps_w) or "none: leave gpu_cap_w out"
+        what = f"partition {part.name} has no GPU limit of {cap_w:g} W"
+        raise InputError(what, where=where, hint=f"its limits: {known}")
+    return int(machine.option_start[partition]) + part.gpu_caps_w.index(cap_w)
+
+
 def refuse_clock(machine: Machine, partition: int, hz: float, where: str) -> None:
     """Raise InputError for a clock that a partition does not have."""
     part = machine.partitions[partition]

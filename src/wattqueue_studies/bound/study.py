@@ -10,7 +10,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats
-from wattqueue.parts.memory import with_nodes_for_memory
+from wattqueue.parts.gpus import with_needed_units
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.report.document import Document, Table
 from wattqueue.runs.perform import RunInputs
@@ -48,7 +48,7 @@ class Windows:
 
         Raises: InputError for a workload that is too long, or has no such window.
         """
-        jobs = with_nodes_for_memory(inputs.jobs, inputs.machine)
+        jobs = with_needed_units(inputs.jobs, inputs.machine)
         if self.count is None:
             if len(jobs) > MOST_JOBS:
                 raise InputError(

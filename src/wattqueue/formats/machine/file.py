@@ -34,6 +34,7 @@ from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
+from wattqueue.model.gpu_options import NEEDS_GPUS
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.version import SCHEMA_VERSION
@@ -111,6 +112,7 @@ def machine_of(data: Mapping[str, Any], where: str | Path, folder: Path = Path()
     from pydantic import ValidationError
 
     from wattqueue.formats.known_files import known_files
+    from wattqueue.formats.machine.gpu_curve import with_curve
     from wattqueue.formats.machine.schema import MachineFile
     from wattqueue.formats.machine.supply import supply_of
     from wattqueue.formats.physics import physics_files
@@ -125,7 +127,7 @@ def machine_of(data: Mapping[str, Any], where: str | Path, folder: Path = Path()
     if version > SCHEMA_VERSION:
         raise MachineError(f"schema version {version}", where=where, hint="use a newer WattQueue")
     try:
-        partitions = tuple(_partition(row) for row in checked.pop("partitions"))
+        partitions = tuple(_partition(with_curve(row, folder)) for row in checked.pop("partitions"))
         sensor = checked.pop("sensor", None)
         measured = None if sensor is None else PowerSensor(**sensor)
         physics = checked.pop("physics", None)
@@ -145,11 +147,18 @@ def _partition(row: dict[str, Any]) -> Partition:
 
 
 def machine_data(machine: Machine) -> dict[str, Any]:
-    """Return every figure of a machine as nested dictionaries, for TOML; what is not stated is None."""
+    """Return every figure of a machine as nested dictionaries, for TOML; what is not stated is None.
+
+    Figures of GPUs are left out where a partition has none.
+    """
     from wattqueue.model.codec import plain
 
     data = plain(machine)
     partitions, supply = data.pop("partitions"), data.pop("supply")
+    for part in partitions:
+        if not part["gpus_per_node"]:
+            for name in ("gpus_per_node", *NEEDS_GPUS):
+                del part[name]
     tables = {"partitions": partitions, "supply": supply} if supply else {"partitions": partitions}
     return {"schema_version": SCHEMA_VERSION, **data, **tables}
 

@@ -60,6 +60,16 @@ class PartitionFile(BaseModel):
     shutdown_s: Transition | None = None
     shutdown_w: Watts | None = None
     off_w: Watts | None = None
+    # GPUs: how many a node has, watts of one, the limits to choose among, and how much longer jobs take under them:
+    # a file of limit_w,watts,time_s, from the folder of this one, or its curve.
+    gpus_per_node: Annotated[int, within(bounds.GPUS_PER_NODE)] | None = None
+    gpu_idle_w: Watts | None = None
+    gpu_max_w: Watts | None = None
+    gpu_caps_w: list[Watts] | None = None
+    gpu_floor_w: Watts | None = None
+    curve: Name | None = None
+    curve_share: list[Share] | None = None
+    curve_time: list[Annotated[float, within(bounds.TIME_FACTOR)]] | None = None
 
 
 class SensorFile(BaseModel):

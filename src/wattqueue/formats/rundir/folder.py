@@ -285,15 +285,15 @@ def _read_jobs(path: Path) -> pl.DataFrame:
 
     # No inference: an id such as 007 must stay a text, and a column without values must stay a column of numbers.
     numbers = [column.name for column in tables.COLUMNS if column.number]
-    kinds = dict.fromkeys((*numbers, tables.PARKED.name), pl.Float64)
+    kinds = dict.fromkeys((*numbers, *(column.name for column in tables.OPTIONAL)), pl.Float64)
     with opened(path):
         pass
     try:
         frame = pl.read_csv(path, schema_overrides=kinds, infer_schema=False, glob=False)
         # A missing column is an error of polars here, with its name in the first line.
-        parked = [tables.PARKED.name] if tables.PARKED.name in frame.columns else []
-        found = frame.select(*(column.name for column in tables.COLUMNS), *parked)
-        return found.with_columns(pl.col(*numbers, *parked).fill_null(float("nan")))
+        more = [column.name for column in tables.OPTIONAL if column.name in frame.columns]
+        found = frame.select(*(column.name for column in tables.COLUMNS), *more)
+        return found.with_columns(pl.col(*numbers, *more).fill_null(float("nan")))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InputError(
             f"is not the job table of a run: {_first_line(error)}", where=path, hint="run it again"

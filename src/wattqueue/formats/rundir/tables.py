@@ -118,8 +118,20 @@ COLUMNS = (
     _following("bounded_slowdown"),
     Column("reason", lambda rows: _reasons(rows.schedule)),
 )
+
+
+def _gpu_caps(rows: JobsOfRun) -> NDArray[Any] | None:
+    """Return the GPU limit at which each job ran, NaN for none; None where the machine has no such limits."""
+    caps = rows.machine.option_gpu_cap_w
+    return None if np.isnan(caps).all() else rows.of_option(caps, np.nan)
+
+
+GPU_CAP = Column("gpu_cap_w", _gpu_caps, number=True)
+"""A column where the machine has GPU limits: the one at which each job ran."""
 PARKED = Column("parked_s", lambda rows: _rounded(rows.schedule.parked_s), number=True)
 """A last column where jobs were suspended: for how long. Part of ``execution_time``, not of ``waiting_time``."""
+OPTIONAL = (GPU_CAP, PARKED)
+"""Columns, all of numbers, that are left out where they say nothing."""
 
 
 def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame:
@@ -130,7 +142,7 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
     import polars as pl
 
     rows = JobsOfRun(jobs, schedule, machine, derived(jobs, schedule))
-    made = ((column.name, column.of(rows)) for column in (*COLUMNS, PARKED))
+    made = ((column.name, column.of(rows)) for column in (*COLUMNS, *OPTIONAL))
     columns = {name: values for name, values in made if values is not None}
     return pl.DataFrame(columns, nan_to_null=True)  # a gap is an empty field in CSV; the word NaN would be refused
 
@@ -221,7 +233,8 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
         mean_power_w=None if np.isnan(power).all() else power,
         origin=origin,
     )
-    option = _options(partition, number["frequency_hz"], machine)
+    cap_w = frame[GPU_CAP.name].to_numpy() if GPU_CAP.name in frame.columns else np.full(len(partition), np.nan)
+    option = _options(partition, number["frequency_hz"], cap_w, machine)
     # In a schedule the joules of a job that never ran are 0, in the table they are an empty field.
     energy = np.nan_to_num(number["consumed_energy"])
     began, ended, predicted = (number[name] for name in ("starting_time", "finish_time", "predicted_w"))
@@ -352,17 +365,21 @@ def _partition_numbers(machine: Machine) -> dict[str, int]:
     return {"": -1} | {name: i for i, name in enumerate(_partition_names(machine))}
 
 
-def _options(partition: NDArray[np.int8], frequency_hz: Floats, machine: Machine) -> NDArray[np.int16]:
-    """Return the option of each (partition, frequency), -1 where a job never started. Shape (n,).
+def _options(partition: NDArray[np.int8], frequency_hz: Floats, cap_w: Floats, machine: Machine) -> NDArray[np.int16]:
+    """Return the option of each (partition, frequency, GPU limit), -1 where a job never started. Shape (n,).
 
-    Frequencies are compared exactly: they were written with all their digits. A machine without frequencies has
+    They are compared exactly: they were written with all their digits. A machine without frequencies or limits has
     NaN, which equals nothing, and is tested for instead.
     """
     # An unknown frequency leaves -1, which ``_require_consistent`` refuses for a job that ran.
     option = np.full(len(partition), -1, np.int16)
-    for number, (part, frequency) in enumerate(
-        zip(machine.option_partition.tolist(), machine.option_frequency_hz.tolist(), strict=True)
-    ):
-        same = np.isnan(frequency_hz) if np.isnan(frequency) else frequency_hz == frequency
-        option[(partition == part) & same] = number
+    points = machine.option_partition.tolist(), machine.option_frequency_hz.tolist(), machine.option_gpu_cap_w.tolist()
+    for number, (part, frequency, cap) in enumerate(zip(*points, strict=True)):
+        option[(partition == part) & _same(frequency_hz, frequency) & _same(cap_w, cap)] = number
     return option
+
+
+def _same(figures: Floats, figure: float) -> NDArray[np.bool_]:
+    """Return where figures are one figure; NaN is the same as NaN here."""
+    found: NDArray[np.bool_] = np.isnan(figures) if np.isnan(figure) else figures == figure
+    return found

@@ -48,6 +48,7 @@ OF_POLICIES = {
     "capped_windows": replace(ALLOWED, reason="1 is a job that may run while a cap is in force, 0 one that may not"),
     "memory_gb": replace(bounds.MEMORY_GB, low=0, reason="memory of the whole job in GB, not in bytes or MB"),
     "user_power_w": UNIT_W,
+    "gpus": replace(bounds.COUNT, low=0, reason="GPUs of the whole job, 0 for none"),
     "ran_frequency_hz": bounds.FREQUENCY_HZ,
 }
 """Columns of numbers that only some policies or physics read, each with its range; empty where a job states nothing."""
@@ -57,6 +58,8 @@ RAN = ("ran_partition",)
 """Columns of texts that only physics reads: where a job ran when its run time and watts were recorded."""
 FURTHER = (*OF_POLICIES, *SUBMISSION, *RAN)
 """Columns that are kept in ``Jobs.extra``."""
+WHOLE = ("nodes", "gpus")
+"""Columns of whole numbers."""
 FLAGS = ("allowed", "capped_windows")
 """Columns whose only values are 0 and 1."""
 OWN = ("submit_s", "nodes", "walltime_s", "runtime_s", "mean_power_w", "max_power_w", "start_s", *consent.COLUMNS)
@@ -229,7 +232,7 @@ def _check_rows(path: Path, name: str, column: NDArray[np.float64]) -> None:
     gap = np.isnan(column)
     bound = LIMITS[name]
     good, rule = bound.holds(column), bound.text
-    if name == "nodes":
+    if name in WHOLE:
         good, rule = good & (column == np.floor(column)), f"a whole number, {rule}"
     if name in FLAGS:
         good, rule = (column == 0) | (column == 1), "0 or 1"
