@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.wattqueue_studies.bound_worlds import draw_certificate, draw_problem, ticks_of
-from wattqueue.errors import InputError
+from wattqueue.errors import EngineError, InputError
+from wattqueue.formats.tariff import SignalSource, Tariff
 from wattqueue.model.signals import Series
 from wattqueue_studies.bound import prove as prove_module
-from wattqueue_studies.bound.bill import BillLists, BillSearch, TariffLimit, billed, bound_bill, even_rate
+from wattqueue_studies.bound.bill import (
+    BillLists,
+    BillSearch,
+    TariffLimit,
+    billed,
+    bound_bill,
+    even_rate,
+    in_time,
+    kept_limit,
+    latest_starts,
+)
 from wattqueue_studies.bound.certificate import (
     BILL_SHIFT,
     Certificate,
@@ -23,7 +36,7 @@ from wattqueue_studies.bound.certificate import (
 )
 from wattqueue_studies.bound.instance import Instance
 from wattqueue_studies.bound.problem import instance_of
-from wattqueue_studies.bound.schedules import best_schedule
+from wattqueue_studies.bound.schedules import Lists, best_schedule
 from wattqueue_studies.bound.store import BILL
 
 PER_J = 1
@@ -42,7 +55,8 @@ def draw_tariff(rng: np.random.Generator, *, lowest: int = -3, limit: int = 6) -
     time = np.append(0, np.sort(rng.choice(np.arange(1, 16), steps - 1, replace=False)))
     value = rng.integers(lowest, 9, steps)
     each = [float(value[np.searchsorted(time, t, side="right") - 1]) / 1e6 for t in range(60)]
-    return TariffLimit(Series(time.astype(np.float64), value.astype(np.float64)), PER_J, "EUR/J", float(limit)), each
+    series = Series(time.astype(np.float64), value.astype(np.float64))
+    return TariffLimit(series, PER_J, "EUR/J", float(limit), float(limit)), each
 
 
 def billed_certificate(rng: np.random.Generator, instance: Instance, objective: Objective) -> Certificate:
@@ -80,26 +94,25 @@ def test_what_is_proven_is_below_the_least_bill_and_what_is_found_is_above(lowes
         problem = draw_problem(rng, jobs=3)
         tariff, each = draw_tariff(rng, lowest=lowest)
         world, instance = ticks_of(problem), instance_of(problem)
-        least = world.least_bill(6, each, times=False)
-        found = bound_bill(
-            problem, instance, tariff, best_schedule(problem, [], 0, 1)[1], 100.0, BillSearch(60, 2, seed)
-        )
+        least, listed = world.least_bill(6, each, times=False), best_schedule(problem, [], 0, 1)[1]
         if least is None:
-            assert found.best is None
+            assert in_time(problem, listed, 6.0) is None
+            with pytest.raises(EngineError):
+                bound_bill(problem, instance, tariff, listed, 100.0, BillSearch(60, 2, seed))
             continue
+        found = bound_bill(problem, instance, tariff, listed, 100.0, BillSearch(60, 2, seed))
         assert found.bound <= least + 1e-6
-        if found.best is not None:
-            assert found.best >= least - 1e-6
-            ratios.append(found.best - least)
+        assert found.best >= least - 1e-6
+        ratios.append(found.best - least)
         horizon = int(found.horizon_s)
         assert found.idle == pytest.approx(100.0 * 1e6 * sum(each[min(t, 59)] for t in range(horizon)))
-        for row, name in zip(found.front, ("front_0", "front_1"), strict=True):
-            rate = row["s_per_amount"] or 0.0
+        for row, name in zip(found.front(), ("front_0", "front_1"), strict=True):
+            rate = row.as_json()["s_per_amount"]
             bill_rate = found.certificates[name].objective.bill_rate
             assert rate == pytest.approx(
                 bill_rate / 2.0 ** (BILL_SHIFT + found.certificates[name].shift) / unit_amount(found.instance)
             )
-            assert (row["bound_s"] or 0.0) <= (row["best_known_s"] or np.inf) + 1e-6
+            assert row.bound_s <= (row.best_s or np.inf) + 1e-6
     assert sum(each < 1e-6 for each in ratios) > len(ratios) // 2
 
 
@@ -139,7 +152,7 @@ def test_a_bill_waits_for_the_cheaper_hour_no_longer_than_it_may() -> None:
     series = Series(np.array([0.0, 6.0]), np.array([5.0, 1.0]))
     pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
     for limit, least in ((0.0, 200.0), (3.0, 160.0), (6.0, 40.0), (20.0, 40.0)):
-        tariff = TariffLimit(series, PER_J, "EUR/J", limit)
+        tariff = TariffLimit(series, PER_J, "EUR/J", limit, limit)
         found = bound_bill(
             problem, instance_of(problem), tariff, best_schedule(problem, [], 0, 1)[1], 0.0, BillSearch(40, 0, 1)
         )
@@ -157,3 +170,43 @@ def test_a_job_without_watts_has_no_bill() -> None:
     with pytest.raises(InputError) as caught:
         billed(instance_of(problem), unknown, tariff)
     assert caught.value.where == "job j0"
+
+
+def test_a_limit_that_no_schedule_keeps_is_raised_to_the_least_that_one_does() -> None:
+    """Three jobs of an hour on one unit: the last waits two hours, whatever is done."""
+    rng = np.random.default_rng(0)
+    one = draw_problem(rng, jobs=1, capped=False)
+    three = np.zeros(3, np.int64)
+    jobs = replace(
+        one.jobs, names=("a", "b", "c"), release_s=np.zeros(3), first=np.arange(4), option=three, partition=three,
+        run_s=np.full(3, 3_600.0), nodes=three + 1, net_uw=three, energy_j=np.zeros(3), above_uw=three + 1_000_000,
+    )  # fmt: skip
+    nothing = np.zeros(0, np.int64)
+    problem = replace(
+        one, jobs=jobs, units=np.array([1]), busy_until_s=np.zeros(0), busy_partition=nothing, busy_units=nothing,
+        busy_uw=nothing,
+    )  # fmt: skip
+    source = SignalSource(Path("p.csv"), "EUR/MWh", "EUR", 3.6e9)
+    tariff = Tariff(source, Series(np.array([0.0, 18_000.0, 36_000.0]), np.full(3, 5.0)), np.arange(3), (), "")
+    for asked_h, kept_h in ((0.0, 2.0), (0.5, 2.5), (1.0, 2.0), (2.0, 2.0), (4.0, 4.0)):
+        limit = kept_limit(problem, [], tariff, 3_600.0 * asked_h, 0.0)
+        assert (limit.asked_s, limit.limit_s) == (3_600.0 * asked_h, 3_600.0 * kept_h)
+        assert len(limit.remarks()) == (asked_h != kept_h)
+        found = in_time(problem, [], limit.limit_s)
+        assert found is not None
+        assert (found.start <= latest_starts(problem, limit.limit_s)).all()
+    with pytest.raises(InputError, match="not covered"):
+        kept_limit(problem, [], tariff, 0.0, 54_000.0)
+
+
+def test_jobs_that_are_late_move_ahead() -> None:
+    """Lists in the order of the latest starts are late in some worlds whose other lists are not."""
+    kept = 0
+    for seed in range(60):
+        problem = draw_problem(np.random.default_rng(seed), jobs=5)
+        waits = [Lists(problem).schedule(np.array(order)) for order in itertools.permutations(range(5))]
+        least = min(int((one.start - problem.jobs.release_s).max()) for one in waits if one is not None)
+        found = in_time(problem, [], float(least))
+        kept += found is not None
+        assert in_time(problem, [], float(least) - 1.0) is None
+    assert kept > 50

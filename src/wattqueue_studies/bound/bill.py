@@ -3,6 +3,9 @@
 Prices hold from step to step. A job pays its watts above idle at the price of each instant; idle watts of all units
 over a fixed horizon are the same for every schedule, and stand beside. To start late may be cheaper, so schedules are
 lists in which each job has a target that it does not start before.
+
+References: lists in which late jobs move ahead: Joslin and Clements, "Squeaky wheel optimization" (1999),
+doi:10.1613/jair.561.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import EngineError, InputError
+from wattqueue.formats.tariff import Tariff, require_cover
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
-from wattqueue_studies.bound.certificate import BILL_SHIFT, Certificate, GoalRates, proven_bill, unit_amount
+from wattqueue_studies.bound.certificate import Certificate, GoalRates, proven_bill, unit_amount
 from wattqueue_studies.bound.check import replay
+from wattqueue_studies.bound.front import FrontPoint, rates_of
 from wattqueue_studies.bound.instance import MILLI, Billing, Instance, Whole
+from wattqueue_studies.bound.policy_run import PolicyRun
 from wattqueue_studies.bound.problem import Problem
 from wattqueue_studies.bound.prove import prove
 from wattqueue_studies.bound.schedules import FoundSchedule, Lists
@@ -28,8 +34,10 @@ STEPS = 1 << 20
 """Steps in which the watts of the greatest job are counted."""
 LATE = 1e3
 """Ticks of cost for a tick by which a job starts too late: so much that no schedule with one is the best."""
-RATES = 0.1, 10.0
-"""Least and greatest rate of the front: shares of that at which the bill of jobs costs as much as their run times."""
+MOST_ROUNDS, AHEAD_S = 100, 1_800.0
+MOVED = 0.5
+"""Share of tries in which a job that gets another target moves to its place in the list, too."""
+"""Lists in which late jobs move ahead, at most, and by how much more than they are late."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,12 +49,25 @@ class TariffLimit:
         per_j: Joules that a price is for, whole.
         unit: Its unit, as ``EUR/MWh``.
         limit_s: Longest wait.
+        asked_s: The longest wait that was asked for: less, where no schedule was found that keeps it.
     """
 
     series: Series
     per_j: int
     unit: str
     limit_s: float
+    asked_s: float
+
+    def facts(self) -> dict[str, object]:
+        """Return what identifies the bill in a proof."""
+        return {"tariff": self.unit, "wait_limit_s": self.limit_s, "wait_limit_asked_s": self.asked_s}
+
+    def remarks(self) -> list[str]:
+        """Return a sentence where the limit is not the one that was asked for."""
+        asked, limit = (f"{each / 3_600:g} h" for each in (self.asked_s, self.limit_s))
+        if self.limit_s == self.asked_s:
+            return []
+        return [f"in no schedule that was found all jobs wait at most {asked}: the bill in {self.unit} is for {limit}"]
 
     def horizon_s(self, problem: Problem) -> float:
         """Return the last end that any schedule within the limit can have."""
@@ -102,28 +123,76 @@ def even_rate(instance: Instance) -> float:
     )
 
 
+def limit_of(tariff: Tariff, problem: Problem, begin_s: float, limits_s: tuple[float, float]) -> TariffLimit:
+    """Return a series on a window's clock; ``limits_s``: longest wait, and the one that was asked for.
+
+    Raises: InputError for a series that does not cover every schedule within the limit.
+    """
+    series, source = Series(tariff.series.time_s - begin_s, tariff.series.value), tariff.source
+    found = TariffLimit(series, int(source.per_j), source.unit, *limits_s)
+    end_s = begin_s + found.horizon_s(problem)
+    require_cover(tariff, begin_s, end_s, (f"{begin_s:,.0f} s", f"{end_s:,.0f} s"))
+    return found
+
+
+def kept_limit(
+    problem: Problem, found: Sequence[FoundSchedule], tariff: Tariff, limit_s: float, begin_s: float
+) -> TariffLimit:
+    """Return a series with a limit of waiting; a longer one, in whole hours, where no schedule is found that keeps it.
+
+    Raises: InputError as ``limit_of``.
+    """
+    low = high = 0
+    while in_time(problem, found, limit_s + 3_600.0 * high) is None:
+        low, high = high, 2 * high + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if in_time(problem, found, limit_s + 3_600.0 * middle) is None else (low, middle)
+    return limit_of(tariff, problem, begin_s, (limit_s + 3_600.0 * high, limit_s))
+
+
+def in_time(problem: Problem, found: Sequence[FoundSchedule], limit_s: float) -> FoundSchedule | None:
+    """Return a schedule in which no job waits longer; None where none is found.
+
+    Lists begin in the order of the latest starts; jobs that are late move ahead.
+    """
+    lists, latest = Lists(problem), latest_starts(problem, limit_s)
+    key = latest.astype(np.float64)
+    for one in found:
+        if (one.start <= latest).all():
+            return one
+    for _ in range(MOST_ROUNDS):
+        listed = lists.schedule(np.argsort(key, kind="stable").astype(np.int64))
+        late = np.maximum(listed.start - latest, 0) if listed is not None else np.zeros(1)
+        if listed is None or not late.any():
+            return listed
+        key -= np.where(late > 0, late + AHEAD_S * problem.tick_hz, 0.0)
+    return None
+
+
+def latest_starts(problem: Problem, limit_s: float) -> Whole:
+    """Return the last tick at which each job may start. Shape (n,)."""
+    return np.floor((problem.jobs.release_s + limit_s) * problem.tick_hz).astype(np.int64)
+
+
 class BillLists:
     """Schedules of a problem by lists with targets, judged by ends at a weight and the bill at a rate."""
 
     def __init__(self, problem: Problem, instance: Instance, tariff: TariffLimit, goal: GoalRates) -> None:
         """Prepare the arrays: what an option costs beside its start is estimated at the mean price."""
-        rate = goal.bill / unit_amount(instance) if goal.bill else 0.0
-        self.problem, self.tariff, self.goal, self.rate = problem, tariff, goal, rate
+        self.problem, self.tariff, self.goal = problem, tariff, goal
+        self.rate = goal.bill / unit_amount(instance) if goal.bill else 0.0
         jobs = problem.jobs
         self.watts: Floats = jobs.above_uw.astype(np.float64) * 1e-6
-        mean = float(np.mean(tariff.series.value)) / tariff.per_j
-        pay = np.ceil(
-            jobs.run_s * problem.tick_hz * float(goal.times) + rate * np.maximum(mean, 0.0) * self.watts * jobs.run_s
-        )
-        self.lists = Lists(problem, pay.astype(np.int64))
+        mean = max(float(np.mean(tariff.series.value)) / tariff.per_j, 0.0)
+        times = problem.tick_hz * float(goal.times)
+        self.lists = Lists(problem, np.ceil(jobs.run_s * (times + self.rate * mean * self.watts)).astype(np.int64))
         self.plain = self.lists.jobs
-        self.latest = np.floor((jobs.release_s + tariff.limit_s) * problem.tick_hz).astype(np.int64)
+        self.latest = latest_starts(problem, tariff.limit_s)
 
     def bill(self, found: FoundSchedule) -> float:
         """Return the amount of a schedule."""
-        start_s: Floats = np.asarray(found.start / self.problem.tick_hz, np.float64)
-        end_s: Floats = start_s + self.problem.jobs.run_s[found.option]
-        return float(self.tariff.paid(self.watts[found.option], start_s, end_s).sum())
+        return float(self.tariff.paid(self.watts[found.option], *found.seconds(self.problem)).sum())
 
     def cost(self, found: FoundSchedule) -> float:
         """Return what is made small, in ticks; starts that are too late cost very much."""
@@ -131,10 +200,10 @@ class BillLists:
         late = np.maximum(found.start - self.latest, 0).sum()
         return float(ends.sum()) * float(self.goal.times) + self.rate * self.bill(found) + LATE * float(late)
 
-    def scheduled(self, target: Whole) -> FoundSchedule | None:
-        """Return the list by targets, in which no job starts before its own; None where a job never fits."""
+    def scheduled(self, key: Floats | Whole, target: Whole) -> FoundSchedule | None:
+        """Return the list by keys, in which no job starts before its target; None where a job never fits."""
         self.lists.jobs = self.plain._replace(release=np.maximum(self.plain.release, target))
-        return self.lists.schedule(np.argsort(target, kind="stable").astype(np.int64))
+        return self.lists.schedule(np.argsort(key, kind="stable").astype(np.int64))
 
     def candidates(self) -> list[Whole]:
         """Return starts of each job that may be cheapest: its release, the latest, those at which prices change."""
@@ -148,36 +217,35 @@ class BillLists:
             found.append(np.unique(starts[(starts >= low) & (starts <= max(high, low))]))
         return found
 
-    def improved(self, targets: Sequence[Whole], tries: int, rng: np.random.Generator) -> FoundSchedule | None:
-        """Return the best schedule that so many changed targets find, begun from the best of some."""
-        begun = [(self.cost(one), k, one) for k, one in enumerate(map(self.scheduled, targets)) if one is not None]
+    def improved(self, begins: Sequence[Whole], tries: int, rng: np.random.Generator) -> FoundSchedule | None:
+        """Return the best schedule that so many changed targets find, begun from the best of some starts."""
+        scheduled = [(k, self.scheduled(begin, begin)) for k, begin in enumerate(begins)]
+        begun = [(self.cost(one), k, one) for k, one in scheduled if one is not None]
         if not begun:
             return None
         now, k, best = min(begun)
-        target, least, starts = np.array(targets[k]), now, self.candidates()
+        key, target, least, starts = begins[k].astype(np.float64), begins[k].copy(), now, self.candidates()
         warmth = 0.02 * abs(now) / len(target) * np.geomspace(1.0, 1e-3, max(tries, 1))
         for t in range(tries):
             j = int(rng.integers(len(target)))
-            before, target[j] = target[j], starts[j][int(rng.integers(len(starts[j])))]
-            found = self.scheduled(target)
+            before, target[j] = (key[j], target[j]), starts[j][int(rng.integers(len(starts[j])))]
+            key[j] = target[j] if rng.random() < MOVED else key[j]
+            found = self.scheduled(key, target)
             cost = np.inf if found is None else self.cost(found)
             if found is None or cost > now - warmth[t] * np.log1p(-rng.random()):
-                target[j] = before
+                key[j], target[j] = before
                 continue
             now = cost
             if cost < least:
                 least, best = cost, found
         return best
 
-    def kept(self, found: FoundSchedule) -> bool:
-        """Return whether no job waits too long. Raises: EngineError if a replay finds another rule broken."""
-        start_s = found.start / self.problem.tick_hz
-        checked = replay(self.problem, found.option, start_s, start_s + self.problem.jobs.run_s[found.option])
+    def checked(self, found: FoundSchedule) -> FoundSchedule:
+        """Return a schedule. Raises: EngineError if a replay finds a rule broken."""
+        checked = replay(self.problem, found.option, *found.seconds(self.problem))
         if checked.broken or checked.above_cap:
-            raise EngineError(
-                checked.broken or "a schedule that was found exceeds the cap", where="best schedule known"
-            )
-        return bool((found.start <= self.latest).all())
+            raise EngineError(checked.broken or "it exceeds the cap", where="best schedule known")
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,48 +253,69 @@ class BoundedBill:
     """The least bill of a window: three numbers, and what stands beside them.
 
     Attributes:
-        unit: Unit of the prices.
-        limit_s: Longest wait.
+        limit: Prices, and the longest wait.
         bound: Least amount of all jobs above idle, proven.
-        best: Least amount of a schedule that was found; None where none kept the limit of waiting.
-        policy: The policy's amount; None where it may not be compared.
-        undefined: Why not; empty where it may.
+        best: Least amount of a schedule that was found.
+        policy: The policy's amount; None where it has no schedule that may be compared.
+        undefined: Why it is not compared with the bound; empty where it is.
         idle: Amount of the idle watts of all units up to ``horizon_s``, the same for every schedule.
         horizon_s: The last end that any schedule within the limit can have.
         instance: The instance with its prices.
         certificates: What proves the bound, and the points of the front.
-        front: Mean turnaround and bill together, by the rate.
+        known: Mean turnaround in seconds and amount of each schedule that was found.
+        own: The same of the policy's, where it is compared.
     """
 
-    unit: str
-    limit_s: float
+    limit: TariffLimit
     bound: float
-    best: float | None
+    best: float
     policy: float | None
     undefined: str
     idle: float
     horizon_s: float
     instance: Instance
     certificates: Mapping[str, Certificate]
-    front: list[dict[str, float | None]]
+    known: Sequence[tuple[float, float]]
+    own: tuple[float, float] | None = None
 
     @property
     def amount(self) -> str:
         """Return what is paid: ``EUR``."""
-        return self.unit.partition("/")[0]
+        return self.limit.unit.partition("/")[0]
 
     @property
     def ratio(self) -> float | None:
-        """Return bound over best known; None where there is none, or the bill is not positive."""
-        return self.bound / self.best if self.best is not None and self.best > 0.0 else None
+        """Return bound over best known; None where the bill is not positive."""
+        return self.bound / self.best if self.best > 0.0 else None
+
+    def front(self) -> list[FrontPoint]:
+        """Return mean turnaround and bill together, by the rate."""
+        points = [each for name, each in self.certificates.items() if name != BILL]
+        return [FrontPoint.of(self.instance, each, self.known, self.own) for each in points]
 
     def as_json(self) -> dict[str, Any]:
         """Return every figure."""
+        front = [point.as_json() for point in self.front()]
         return {
-            "unit": self.unit, "wait_limit_s": self.limit_s, "bound": self.bound, "best_known": self.best,
-            "policy": self.policy, "undefined": self.undefined, "ratio": self.ratio, "idle": self.idle,
-            "horizon_s": self.horizon_s, **({"front": self.front} if self.front else {}),
+            "unit": self.limit.unit, "wait_limit_s": self.limit.limit_s, "wait_limit_asked_s": self.limit.asked_s,
+            "bound": self.bound, "best_known": self.best, "policy": self.policy, "undefined": self.undefined,
+            "ratio": self.ratio, "idle": self.idle, "horizon_s": self.horizon_s, **({"front": front} if front else {}),
         }  # fmt: skip
+
+    def with_policy(self, problem: Problem, policy: PolicyRun | None, why: str) -> BoundedBill:
+        """Return the bill with that of the policy, or the reason why there is none."""
+        if policy is None:
+            return replace(self, undefined=why)
+        jobs, limit = problem.jobs, self.limit
+        watts: Floats = jobs.above_uw[policy.option].astype(np.float64) * 1e-6
+        amount = float(limit.paid(watts, policy.start_s, policy.end_s).sum())
+        waits = policy.start_s - jobs.release_s
+        j = int(np.argmax(waits))
+        if waits[j] > limit.limit_s + 1e-3:
+            told = f"job {jobs.names[j]} waits {waits[j] / 3_600:.1f} h, more than {limit.limit_s / 3_600:g} h"
+            return replace(self, policy=amount, undefined=told)
+        own = float(np.mean(policy.end_s - jobs.release_s)), amount
+        return replace(self, policy=amount, best=min(amount, self.best), own=own)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,71 +330,36 @@ class BillSearch:
 def bound_bill(
     problem: Problem,
     instance: Instance,
-    tariff: TariffLimit,
+    limit: TariffLimit,
     found: Sequence[FoundSchedule],
     idle_w: float,
     search: BillSearch,
 ) -> BoundedBill:
     """Return the least bill of a problem; ``found`` are schedules to begin with. No policy is compared yet.
 
-    Raises: InputError naming a job whose watts are not known.
-    """  # fmt: skip
-    whole = billed(instance, problem, tariff)
-    even, rng = even_rate(whole), np.random.default_rng(search.seed)
-    certificate, known = _proven(
-        problem, whole, tariff, GoalRates(ends=False, bill=even, times=False), found, search, rng
-    )
-    lists = BillLists(problem, whole, tariff, GoalRates(bill=even))
-    bills = [lists.bill(one) for one in known if lists.kept(one)]
-    front, certificates = [], {BILL: certificate}
-    for k, rate in enumerate(even * np.geomspace(*RATES, search.front) if search.front else ()):
-        goal = GoalRates(bill=float(rate))
-        certificates[f"front_{k}"], near = _proven(problem, whole, tariff, goal, found, search, rng)
-        front.append(
-            _front_row(whole, certificates[f"front_{k}"], BillLists(problem, whole, tariff, goal), [*near, *known])
-        )
-    horizon_s = tariff.horizon_s(problem)
-    idle = float(tariff.paid(np.array([idle_w]), np.zeros(1), np.array([horizon_s]))[0])
-    return BoundedBill(
-        tariff.unit, tariff.limit_s, proven_bill(whole, certificate), min(bills, default=None), None, "", idle,
-        horizon_s, whole, certificates, front,
-    )  # fmt: skip
-
-
-def _proven(
-    problem: Problem,
-    instance: Instance,
-    tariff: TariffLimit,
-    goal: GoalRates,
-    found: Sequence[FoundSchedule],
-    search: BillSearch,
-    rng: np.random.Generator,
-) -> tuple[Certificate, list[FoundSchedule]]:
-    """Return what proves an objective, and schedules that were found for it."""  # fmt: skip
-    lists = BillLists(problem, instance, tariff, goal)
-    targets = [lists.plain.release, *(one.start for one in found)]
-    first = lists.improved(targets, search.tries, rng)
-    known = [*found, *([] if first is None else [first])]
-    fit = [replace(one, total=round(lists.cost(one))) for one in known if (one.start <= lists.latest).all()]
-    if not fit:  # any prices prove a bound: at none, each job alone pays its cheapest start
-        fit = [replace(known[-1], start=np.minimum(known[-1].start, lists.latest))]
-    proven = prove(instance, fit, goal, steps=0)
-    near = [np.rint(start).astype(np.int64) for start in (proven.main_start, proven.mean_start)]
-    again = lists.improved([*near, *(one.start for one in fit)], search.tries, rng)
-    return proven.certificate, [*known, *([] if again is None else [again])]
-
-
-def _front_row(
-    instance: Instance, certificate: Certificate, lists: BillLists, found: Sequence[FoundSchedule]
-) -> dict[str, float | None]:
-    """Return a point of the front: mean turnaround in seconds, and the mean bill of a job at the rate."""
-    n, hz = len(instance), instance.tick_hz
-    rate = certificate.objective.bill_rate / 2.0 ** (BILL_SHIFT + certificate.shift) / unit_amount(instance) / hz
-    ticks = certificate.value(instance) / 2.0**certificate.shift - int(instance.release_up.sum())
-    released_s = float(lists.problem.jobs.release_s.sum())
-    known = [
-        (one.start.sum() / hz + lists.problem.jobs.run_s[one.option].sum() - released_s + rate * lists.bill(one)) / n
-        for one in found
-        if (one.start <= lists.latest).all()
-    ]
-    return {"s_per_amount": rate, "bound_s": ticks / hz / n, "best_known_s": min(map(float, known), default=None)}
+    Raises: InputError naming a job whose watts are not known; EngineError where no schedule keeps the limit.
+    """
+    whole, rng = billed(instance, problem, limit), np.random.default_rng(search.seed)
+    begin = in_time(problem, found, limit.limit_s)
+    if begin is None:
+        raise EngineError("no schedule keeps the limit of waiting", where="bill")
+    even = even_rate(whole)
+    goals = {BILL: GoalRates(ends=False, bill=even, times=False)}
+    goals |= {f"front_{k}": GoalRates(bill=rate) for k, rate in enumerate(rates_of(even, search.front).tolist())}
+    certificates: dict[str, Certificate] = {}
+    known = [begin, *found]
+    for name, goal in goals.items():
+        lists = BillLists(problem, whole, limit, goal)
+        first = lists.improved([lists.plain.release, *(one.start for one in known)], search.tries, rng)
+        fit = [one for one in (first, *known) if one is not None and (one.start <= lists.latest).all()]
+        proven = prove(whole, [replace(one, total=round(lists.cost(one))) for one in fit], goal, steps=0)
+        near = [np.rint(start).astype(np.int64) for start in (proven.main_start, proven.mean_start)]
+        again = lists.improved([*near, *(one.start for one in fit)], search.tries, rng)
+        certificates[name], known = proven.certificate, [*fit, *([] if again is None else [again])]
+    kept = [lists.checked(one) for one in known if (one.start <= lists.latest).all()]
+    means = [float(np.mean(one.seconds(problem)[1] - problem.jobs.release_s)) for one in kept]
+    pairs = [(mean, lists.bill(one)) for mean, one in zip(means, kept, strict=True)]
+    horizon_s = limit.horizon_s(problem)
+    idle = float(limit.paid(np.array([idle_w]), np.zeros(1), np.array([horizon_s]))[0])
+    bound, best = proven_bill(whole, certificates[BILL]), min(amount for _, amount in pairs)
+    return BoundedBill(limit, bound, best, None, "", idle, horizon_s, whole, certificates, pairs)

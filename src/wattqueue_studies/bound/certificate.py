@@ -11,7 +11,7 @@ doi:10.1007/BF01585718; Lagrangian bounds: Fisher (1981), doi:10.1287/mnsc.27.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -48,6 +48,11 @@ class OwnPrices:
     def none(cls, jobs: int) -> Self:
         """Return no prices."""
         return cls(0, np.zeros(jobs, np.int64), np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64))
+
+    def places(self) -> tuple[Whole, Whole]:
+        """Return the job and the interval of each price. Shapes (h,)."""
+        job = np.repeat(np.arange(len(self.low)), np.diff(self.first))
+        return job, self.low[job] + np.arange(len(job)) - self.first[job]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,22 +214,12 @@ def cheapest_costs(certificate: Certificate, instance: Instance) -> Whole:
     if billing is not None:  # energy is one more resource, whose price is the tariff
         every = np.vstack((every, bill_prices(instance, certificate.edge, certificate.objective.bill_rate)))
         amount = np.column_stack((amount, billing.watts))
-    paid = [np.append(0, np.cumsum(row * length)) for row in every]
-    for row in range(len(cost)):
-        j = int(job[row])
+    for row, j in enumerate(job.tolist()):
         slope = amount[row] @ every
-        reached = np.zeros(len(length) + 1, np.int64)
-        for i, column in enumerate(paid):
-            if amount[row, i]:
-                reached += amount[row, i] * column
         prices = own.value[own.first[j] : own.first[j + 1]]
-        if len(prices) and instance.amount[row, own.resource]:
-            inside = slice(int(own.low[j]), int(own.low[j]) + len(prices))
-            slope[inside] += prices
-            reached[inside.start + 1 :] += int((prices * length[inside]).sum())
-            reached[inside.start + 1 : inside.stop + 1] += np.cumsum(prices * length[inside]) - int(
-                (prices * length[inside]).sum()
-            )
+        if instance.amount[row, own.resource]:
+            slope[own.low[j] : own.low[j] + len(prices)] += prices
+        reached = np.append(0, np.cumsum(slope * length))
         begin = int(instance.release[j]), None if billing is None else int(billing.latest[j])
         least[row] = _least_cost(certificate, slope, reached, begin, int(instance.run[row]))
     return instance.least(least + cost)
@@ -267,8 +262,7 @@ def knapsack_worth(certificate: Certificate, instance: Instance) -> int:
     if not len(own.value):
         return 0
     room, needs = knapsack_sizes(instance, certificate.edge, own.resource, own.unit)
-    job = np.repeat(np.arange(len(instance)), np.diff(own.first))
-    interval = own.low[job] + np.arange(len(own.value)) - own.first[job]
+    job, interval = own.places()
     order = np.argsort(interval, kind="stable")
     rank = np.arange(len(order)) - np.searchsorted(interval[order], interval[order])
     table = np.zeros((len(room), int(room.max()) + 1), np.int64)
@@ -308,23 +302,18 @@ def proven_bill(instance: Instance, certificate: Certificate) -> float:
     return certificate.value(instance) * 2.0**BILL_SHIFT / certificate.objective.bill_rate * unit_amount(instance)
 
 
-def greatest_shift(edge: Whole, price: Floats, instance: Instance, goal: GoalRates, own: float = 0.0) -> int:
-    """Return the greatest shift with which prices in ticks (R, K), and own ones up to ``own``, stay within 64 bits."""
-    paid = (
-        own * float(max(int(edge[-1]), len(instance)))
-        + goal.energy * float(instance.energy_mj.max(initial=0))
-        + (instance.amount.max(axis=0) * (price * np.diff(edge)).sum(axis=1)).sum()
-    )
-    if instance.billing is not None:
-        most = float(instance.billing.price.max() - instance.billing.least)
-        ticks = float(edge[-1] + instance.run.max(initial=0) + 1)
-        paid += goal.bill * most * float(instance.billing.watts.max(initial=0) + 1) * ticks
-    latest = float(max(instance.release.max(initial=0), edge[-1]) + 2 * instance.run.max(initial=0))
-    room = MOST_BITS - 2 - int(np.ceil(np.log2(2.0 * paid + latest + 1.0)))
-    return max(0, min(MOST_SHIFT, room))
+def certify(
+    instance: Instance, goal: GoalRates, edge: Whole, price: Floats, own: OwnPrices, value: Floats
+) -> Certificate:
+    """Return the certificate of prices in ticks of floating point, as fine as 64 bits allow; negative ones become 0.
 
-
-def certify(edge: Whole, price: Floats, shift: int, goal: GoalRates, own: OwnPrices) -> Certificate:
-    """Return the certificate of prices in ticks of floating point: rounded, negative ones to 0. Shape (R, K)."""
-    whole = np.rint(np.maximum(price, 0.0) * (1 << shift)).astype(np.int64)
-    return Certificate(shift, edge, whole, own, goal.whole(shift))
+    ``price`` (R, K), and ``value`` (h,) of the places of ``own``.
+    """
+    most = max(float(price.max(initial=0.0)), float(value.max(initial=0.0)))
+    for shift in range(min(MOST_SHIFT, MOST_BITS - 1 - int(np.ceil(np.log2(most + 1.0)))), 0, -1):
+        whole = np.rint(np.maximum(price, 0.0) * (1 << shift)).astype(np.int64)
+        fine = replace(own, value=np.floor(value * (1 << shift)).astype(np.int64))
+        found = Certificate(shift, edge, whole, fine, goal.whole(shift))
+        if greatest_cost(found, instance) < 1 << MOST_BITS:
+            return found
+    return Certificate(0, edge, np.zeros(price.shape, np.int64), OwnPrices.none(len(instance)), goal.whole(0))

@@ -1,53 +1,74 @@
-"""The front of mean turnaround and energy: no schedule has a smaller sum of both, at any rate of energy."""
+"""Fronts of mean turnaround and energy or a bill: no schedule has a smaller sum of both, at any rate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from wattqueue_studies.bound.certificate import Certificate, GoalRates
+from wattqueue.model.jobs import Floats
+from wattqueue_studies.bound.certificate import BILL_SHIFT, Certificate, GoalRates, unit_amount
 from wattqueue_studies.bound.instance import Instance
 from wattqueue_studies.bound.problem import Problem
 from wattqueue_studies.bound.prove import prove
 from wattqueue_studies.bound.schedules import FoundSchedule, Lists
-from wattqueue_studies.bound.store import ENERGY, TURNAROUND
-
-RATES = 0.1, 10.0
-"""Least and greatest rate: shares of the rate at which the energy of jobs costs as much as their run times."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """What is proven at one rate of energy, and the schedules that were found for it."""
+    """Means over jobs of turnaround and an amount (energy, money, CO2), which costs so many seconds (``rate``).
 
-    certificate: Certificate
-    found: list[FoundSchedule]
+    ``unit``: ``j``, or ``amount`` of a bill. The other three: proven, of the best schedule known, of the policy's.
+    """
 
-    def rate_s_per_j(self, instance: Instance) -> float:
-        """Return the rate: so many seconds of turnaround cost as much as a joule."""
-        return self.certificate.objective.energy_rate / (1 << self.certificate.shift) * 1_000 / instance.tick_hz
+    unit: str
+    rate: float
+    bound_s: float
+    best_s: float | None
+    policy_s: float | None
 
-    def bound_s(self, instance: Instance) -> float:
-        """Return the least mean over jobs of turnaround and energy at the rate."""
-        ticks = self.certificate.value(instance) / (1 << self.certificate.shift) - int(instance.release_up.sum())
-        return ticks / instance.tick_hz / len(instance)
+    @classmethod
+    def of(
+        cls,
+        instance: Instance,
+        certificate: Certificate,
+        found: Sequence[tuple[float, float]],
+        policy: tuple[float, float] | None,
+    ) -> FrontPoint:
+        """Return a point; schedules are given as mean turnaround in seconds and the amount of all jobs."""
+        n, objective = len(instance), certificate.objective
+        tick = 2.0**certificate.shift * instance.tick_hz
+        rate = objective.energy_rate * 1e3 / tick
+        if instance.billing is not None:
+            rate = objective.bill_rate / 2.0**BILL_SHIFT / unit_amount(instance) / tick
+        bound_s = certificate.value(instance) / tick - int(instance.release_up.sum()) / instance.tick_hz
+        costs = [turnaround_s + rate * amount / n for turnaround_s, amount in [*found, *([policy] if policy else [])]]
+        best_s, unit = min(costs, default=None), "j" if instance.billing is None else "amount"
+        return cls(unit, rate, bound_s / n, best_s, costs[-1] if policy else None)
 
-    def cost_s(self, instance: Instance, measured: Mapping[str, float]) -> float:
-        """Return the same mean of a schedule with these measures."""
-        return measured[TURNAROUND] + self.rate_s_per_j(instance) * measured[ENERGY] / len(instance)
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        known = {"best_known_s": self.best_s, "policy_s": self.policy_s}
+        return {f"s_per_{self.unit}": self.rate, "bound_s": self.bound_s, **known}
 
 
-def energy_front(problem: Problem, instance: Instance, found: list[FoundSchedule], count: int) -> list[FrontPoint]:
-    """Return the points of the front at ``count`` rates, each with lists that choose clocks by its rate."""
+def rates_of(even: float, count: int) -> Floats:
+    """Return rates from a tenth to ten times that at which an amount costs as much as the run times of jobs."""
+    return even * np.geomspace(0.1, 10.0, count) if count else np.zeros(0)
+
+
+def energy_front(
+    problem: Problem, instance: Instance, found: list[FoundSchedule], count: int
+) -> list[tuple[Certificate, list[FoundSchedule]]]:
+    """Return what is proven at ``count`` rates of energy, each with lists that choose clocks by its rate."""
     run, energy = instance.run, instance.energy_mj
     even = float(instance.least(run).sum()) / max(float(instance.least(energy).sum()), 1.0)
     points = []
-    for rate in even * np.geomspace(*RATES, count):
+    for rate in rates_of(even, count).tolist():
         lists = Lists(problem, np.ceil(problem.jobs.run_s * problem.tick_hz + rate * energy).astype(np.int64))
         orders = [*lists.orders(), min(found, key=lambda one: one.total).order()]
         listed = [one for one in map(lists.schedule, orders) if one is not None]
-        certificate = prove(instance, listed, GoalRates(energy=float(rate)), steps=0).certificate
-        points.append(FrontPoint(certificate, [*listed, *found]))
+        points.append((prove(instance, listed, GoalRates(energy=rate), steps=0).certificate, listed))
     return points

@@ -10,8 +10,6 @@ Goffin and Kiwiel (1999), doi:10.1007/s101070050052.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from wattqueue.kernels.knapsack import Knapsacks, best_sets
@@ -36,27 +34,12 @@ FEW_JOBS, FEW_STEPS = 100, 3_000
 """Most jobs for own prices where several units count as one, and most steps: tables are wide there."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HullPrices:
-    """Prices in ticks of cost: of resources (R, K), and of jobs (``own``); the bound in floating point."""
-
-    price: Floats
-    low: Whole
-    first: Whole
-    own: Floats
-    resource: int
-    unit: int
-    bound: float
-    steps: int
-
-    def rounded(self, shift: int) -> OwnPrices:
-        """Return the own prices in whole units of cost."""
-        value = np.floor(self.own * (1 << shift)).astype(np.int64)
-        return OwnPrices(self.resource, self.low, self.first, value, self.unit)
-
-
 class Ascent:
-    """The bound at own prices, and its subgradient."""
+    """The bound at own prices, and its subgradient.
+
+    ``own`` (h,): the prices in ticks of cost, none where they are not worth their time; ``place``: what they are of;
+    ``price`` (R, K): those of the other resources.
+    """
 
     def __init__(self, instance: Instance, edge: Whole, prices: Prices, goal: GoalRates) -> None:
         """Begin with the linear program's prices of the partition that is paid most."""
@@ -69,12 +52,11 @@ class Ascent:
         few = self.unit <= 1 or len(instance) <= FEW_JOBS
         if not few or paid[self.resource] <= LEAST_SHARE * paid.sum():
             return
-        self.low, self.first = _ranges(instance, edge, prices)
-        place = OwnPrices(self.resource, self.low, self.first, np.zeros(int(self.first[-1]), np.int64), self.unit)
-        self.pricing = Pricing(instance, edge, goal, place)
+        low, first = _ranges(instance, edge, prices)
+        self.place = OwnPrices(self.resource, low, first, np.zeros(int(first[-1]), np.int64), self.unit)
+        self.pricing = Pricing(instance, edge, goal, self.place)
         self.found = self.pricing.found(1)
-        self.job = np.repeat(np.arange(len(instance)), np.diff(self.first))
-        self.interval = interval = self.low[self.job] + np.arange(len(self.job)) - self.first[self.job]
+        self.job, interval = self.place.places()
         room, needs = knapsack_sizes(instance, edge, self.resource, self.unit)
         amount = instance.least(instance.amount[:, self.resource])[self.job]
         self.own = amount * self.price[self.resource][interval]
@@ -95,8 +77,8 @@ class Ascent:
         slope: Floats = np.maximum(used, 0.0) / self.weight - self.sacks.chosen
         return total, slope
 
-    def climb(self, most_steps: int) -> HullPrices:
-        """Return the best prices found in so many steps; fewer where several units count as one."""
+    def climb(self, most_steps: int) -> Floats:
+        """Return the best own prices found in so many steps; fewer where several units count as one. Shape (h,)."""
         most_steps = most_steps if self.unit == 1 else min(most_steps, FEW_STEPS)
         own, direction = self.own, np.zeros_like(self.own)
         value, slope = self.bound(own)
@@ -120,7 +102,7 @@ class Ascent:
                     value, slope = self.bound(own)
                 elif gained > rise:
                     rise *= 1.3
-        return HullPrices(self.price, self.low, self.first, best_own, self.resource, self.unit, best, steps)
+        return best_own
 
 
 def _ranges(instance: Instance, edge: Whole, prices: Prices) -> tuple[Whole, Whole]:

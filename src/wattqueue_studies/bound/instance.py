@@ -54,8 +54,28 @@ class Billing:
         return found
 
 
+class JobBlocks:
+    """Jobs with options: rows of figures, those of a job in one block, which begins at ``first`` (n + 1,)."""
+
+    __slots__ = ()
+    first: Whole
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    @property
+    def job(self) -> Whole:
+        """Return the job of each option. Shape (m,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+    def least(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return the least figure of each job over its options. Shapes (m,) and (n,)."""
+        found: NDArray[Any] = np.minimum.reduceat(column, self.first[:-1])
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Instance:
+class Instance(JobBlocks):
     """Jobs with options, and what is free over time, in whole numbers.
 
     Attributes:
@@ -84,23 +104,10 @@ class Instance:
     free: Whole
     billing: Billing | None = None
 
-    def __len__(self) -> int:
-        return len(self.release)
-
-    @property
-    def job(self) -> Whole:
-        """Return the job of each option. Shape (m,)."""
-        return np.repeat(np.arange(len(self)), np.diff(self.first))
-
     @property
     def longest_run(self) -> Whole:
         """Return ticks that each option does not exceed: whole seconds are exact, others were rounded down. (m,)."""
         return self.run + (self.tick_hz != 1)
-
-    def least(self, column: Whole) -> Whole:
-        """Return the least figure of each job over its options. Shapes (m,) and (n,)."""
-        found: Whole = np.minimum.reduceat(column, self.first[:-1])
-        return found
 
     def capacity(self, edge: Whole) -> list[list[int]]:
         """Return what is free in each interval, in amount times ticks, for each resource. ``edge`` (K + 1,) rises."""

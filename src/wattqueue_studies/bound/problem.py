@@ -18,7 +18,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.supply import require_supply
 from wattqueue.sim.reference import asked_partitions
-from wattqueue_studies.bound.instance import Instance, Whole
+from wattqueue_studies.bound.instance import Instance, JobBlocks, Whole
 
 UNLIMITED_UW = np.iinfo(np.int64).max
 """Stands for no cap."""
@@ -27,7 +27,7 @@ WATT_STEPS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JobChoices:
+class JobChoices(JobBlocks):
     """What n jobs may run at: one row for each job, partition and clock, those of a job together.
 
     Attributes:
@@ -54,18 +54,12 @@ class JobChoices:
     energy_j: Floats
     above_uw: Whole
 
-    def __len__(self) -> int:
-        return len(self.release_s)
-
-    @property
-    def job(self) -> Whole:
-        """Return the job of each row. Shape (m,)."""
-        return np.repeat(np.arange(len(self)), np.diff(self.first))
-
-    def least(self, column: Floats) -> Floats:
-        """Return the least figure of each job over its rows. Shapes (m,) and (n,)."""
-        found: Floats = np.minimum.reduceat(column, self.first[:-1])
-        return found
+    def from_job(self, job: int) -> JobChoices:
+        """Return those of a job and all later ones."""
+        low = self.first[job]
+        whole = {name: getattr(self, name)[job:] for name in ("names", "release_s")}
+        rows = ("option", "partition", "run_s", "nodes", "net_uw", "energy_j", "above_uw")
+        return JobChoices(first=self.first[job:] - low, **whole, **{name: getattr(self, name)[low:] for name in rows})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,9 +124,10 @@ class Problem:
         a cap. Where jobs that run already take more than there is, nothing is free.
         """
         hz, parts = self.tick_hz, len(self.units)
-        cap = np.where(self.cap_uw < UNLIMITED_UW, self.cap_uw, self._enough_uw())
-        at = int(np.searchsorted(self.cap_s, 0.0, side="right"))
-        at = max(at - 1, 0)
+        limited = self.cap_uw < UNLIMITED_UW
+        enough = self.jobs.net_uw.sum() + self.busy_uw.sum() + self.cap_uw[limited].max(initial=0) + 1
+        cap = np.where(limited, self.cap_uw, enough)
+        at = max(int(np.searchsorted(self.cap_s, 0.0, side="right")) - 1, 0)
         later = np.arange(at + 1, len(cap))
         free = np.append(self.units, cap[at]).astype(np.int64)
         np.subtract.at(free, self.busy_partition, self.busy_units)
@@ -148,14 +143,16 @@ class Problem:
         table[:, 0] += free
         return edges, np.maximum(np.cumsum(table, axis=1), 0)
 
-    def _enough_uw(self) -> int:
-        """Return watts that limit nothing: those of all jobs together."""
-        worst = np.maximum.reduceat(self.jobs.net_uw, self.jobs.first[:-1])
-        finite = self.cap_uw[self.cap_uw < UNLIMITED_UW]
-        return int(worst.sum() + self.busy_uw.sum() + finite.max(initial=0)) + 1
+    def with_running(self, option: Whole, until_s: Floats) -> Problem:
+        """Return the problem in which the first jobs run at 0 already: each at one of its rows, until a time. (f,)."""
+        jobs, f = self.jobs, len(option)
+        return replace(
+            self, jobs=jobs.from_job(f), busy_until_s=until_s, busy_partition=jobs.partition[option],
+            busy_units=jobs.nodes[option], busy_uw=jobs.net_uw[option],
+        )  # fmt: skip
 
 
-def job_options(jobs: Jobs, machine: Machine, truth: Prediction, begin_s: float, *, clocks: bool = True) -> JobChoices:
+def job_options(jobs: Jobs, machine: Machine, truth: Prediction, begin_s: float) -> JobChoices:
     """Return the options of jobs by what they truly draw and take.
 
     Of units that differ, a job gets the best: watts and run times are at most those of any placement.
@@ -166,9 +163,10 @@ def job_options(jobs: Jobs, machine: Machine, truth: Prediction, begin_s: float,
     require_supply("bound", machine, truth, "a bound", learns=False)
     asked = asked_partitions(jobs, [p.name for p in machine.partitions])
     work_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    row, option = _offered(jobs, machine, truth, asked, clocks=clocks)
+    row, option = _offered(jobs, machine, truth, asked)
     part = machine.option_partition[option].astype(np.int64)
-    wattage, slowest = _on_best_units(jobs, machine, truth, row, part)
+    wattage = _least(truth.unit_factor, jobs, machine, row, part, sums=True)
+    slowest = _least(truth.unit_time_factor, jobs, machine, row, part, sums=False)
     units = jobs.nodes[row].astype(np.int64)
     watts = truth.watts(row.astype(np.int32), option)
     total_w = watts * wattage
@@ -186,7 +184,7 @@ def job_options(jobs: Jobs, machine: Machine, truth: Prediction, begin_s: float,
     return JobChoices(names, release, first, option, part, run_s, units, net, np.nan_to_num(total_w * run_s), above)
 
 
-def _offered(jobs: Jobs, machine: Machine, truth: Prediction, asked: Whole, *, clocks: bool) -> tuple[Whole, Whole]:
+def _offered(jobs: Jobs, machine: Machine, truth: Prediction, asked: Whole) -> tuple[Whole, Whole]:
     """Return the rows (job, option) that jobs may run at. Shapes (m,). Raises: InputError as ``job_options``."""
     n, part = len(jobs), machine.option_partition
     width = np.array([p.units for p in machine.partitions])[part]
@@ -194,8 +192,6 @@ def _offered(jobs: Jobs, machine: Machine, truth: Prediction, asked: Whole, *, c
     every = np.arange(n, dtype=np.int32)
     watts = np.stack([truth.watts(every, o) for o in range(len(part))], axis=1)
     fits &= watts != np.inf
-    if not clocks:
-        fits &= np.isin(np.arange(len(part)), machine.option_start[:-1])
     wide = fits & (jobs.nodes[:, None] <= width)
     bad = np.flatnonzero(~wide.any(axis=1))
     if len(bad):
@@ -208,20 +204,11 @@ def _offered(jobs: Jobs, machine: Machine, truth: Prediction, asked: Whole, *, c
     return row.astype(np.int64), option.astype(np.int64)
 
 
-def _on_best_units(jobs: Jobs, machine: Machine, truth: Prediction, row: Whole, part: Whole) -> tuple[Floats, Floats]:
-    """Return the sum of the least factors of watts, and the least factor of time, for each row. Shapes (m,)."""
-    units = jobs.nodes[row].astype(np.float64)
-    return (
-        units if truth.unit_factor is None else _least(truth.unit_factor, jobs, machine, row, part, sums=True),
-        np.ones(len(row))
-        if truth.unit_time_factor is None
-        else _least(truth.unit_time_factor, jobs, machine, row, part, sums=False),
-    )
-
-
-def _least(factor: Floats, jobs: Jobs, machine: Machine, row: Whole, part: Whole, *, sums: bool) -> Floats:
+def _least(factor: Floats | None, jobs: Jobs, machine: Machine, row: Whole, part: Whole, *, sums: bool) -> Floats:
     """Return of the units of least factor, as many as a job takes, the sum of factors or the greatest one. (m,)."""
     found = np.array(jobs.nodes[row] if sums else np.ones(len(row)), np.float64)
+    if factor is None:  # all units are alike
+        return found
     app = jobs.app.codes[row]
     for a in np.unique(app[app >= 0]).tolist():
         if np.isnan(factor[a]).all():  # an application without factors
@@ -243,8 +230,11 @@ def machine_problem(options: JobChoices, machine: Machine, cap: Cap, begin_s: fl
     Raises: InputError naming a job whose watts are not known, where there is a cap.
     """
     idle_w = machine.scope_idle_w()
-    if idle_off and machine.cap_scope == "machine":
-        idle_w, options = 0.0, _with_idle(options, machine)
+    if idle_off and machine.cap_scope == "machine":  # jobs take all their watts of the cap, idle ones included
+        each_w = np.array([p.idle_w for p in machine.partitions])[options.partition]
+        more = np.rint(each_w * options.nodes * codes.MICRO).astype(np.int64)
+        net_uw = np.where(options.net_uw < 0, -1, options.net_uw + more)
+        idle_w, options = 0.0, replace(options, net_uw=net_uw)
     finite = np.isfinite(cap.cap_w)
     limit_uw = np.full(len(finite), UNLIMITED_UW, np.int64)
     # One microwatt more: to within that the cap admits jobs (rule 13).
@@ -259,21 +249,6 @@ def machine_problem(options: JobChoices, machine: Machine, cap: Cap, begin_s: fl
             hint="state mean_power_w for all jobs, or the machine's max_w, or leave the cap out",
         )  # fmt: skip
     return replace(found, jobs=replace(options, net_uw=np.maximum(options.net_uw, 0)))
-
-
-def _with_idle(options: JobChoices, machine: Machine) -> JobChoices:
-    """Return options that take all their watts of the cap, idle ones included."""
-    idle = np.array([p.idle_w for p in machine.partitions])[options.partition] * options.nodes
-    more = np.rint(idle * codes.MICRO).astype(np.int64)
-    return replace(options, net_uw=np.where(options.net_uw < 0, -1, options.net_uw + more))
-
-
-def with_running(problem: Problem, running: JobChoices, option: Whole, until_s: Floats) -> Problem:
-    """Return the problem with jobs that run at 0 already: each at one of its ``option`` rows, until a time. (f,)."""
-    return replace(
-        problem, busy_until_s=until_s, busy_partition=running.partition[option], busy_units=running.nodes[option],
-        busy_uw=np.maximum(running.net_uw[option], 0),
-    )  # fmt: skip
 
 
 def refuse_impossible(problem: Problem) -> None:
@@ -293,22 +268,24 @@ def refuse_impossible(problem: Problem) -> None:
         )  # fmt: skip
 
 
-def instance_of(problem: Problem) -> Instance:
-    """Return a problem in whole numbers that allow at least as much."""
-    jobs, hz = problem.jobs, problem.tick_hz
-    time, free = problem.steps(wide=True)
-    parts = len(problem.units)
+def instance_of(problem: Problem, *, wide: bool = True) -> Instance:
+    """Return a problem in whole numbers that allow at least as much; at most as much if not ``wide``.
+
+    What is proven of a wide one holds for the problem, and a schedule of a narrow one is a schedule of the problem.
+    """
+    jobs, hz, parts = problem.jobs, problem.tick_hz, len(problem.units)
+    time, free = problem.steps(wide=wide)
     amount = np.zeros((len(jobs.run_s), parts + 1), np.int64)
     amount[np.arange(len(jobs.run_s)), jobs.partition] = jobs.nodes
-    if problem.capped:
-        step = max(1, int(problem.cap_uw[problem.cap_uw < UNLIMITED_UW].max()) // WATT_STEPS)
-        amount[:, parts] = jobs.net_uw // step
-        free = np.vstack((free[:parts], -(-free[parts] // step)))
-    else:
-        amount, free = amount[:, :parts], free[:parts]
+    limits = problem.cap_uw[problem.cap_uw < UNLIMITED_UW]
+    step = max(1, int(limits.max(initial=0)) // WATT_STEPS) if wide else 1
+    amount[:, parts], free[parts] = jobs.net_uw // step, -(-free[parts] // step)
+    kept = slice(0, parts + problem.capped)
     down, up = (np.asarray(turn(jobs.release_s * hz), np.int64) for turn in (np.floor, np.ceil))
-    run = np.floor(jobs.run_s * hz).astype(np.int64)
+    run = (np.floor if wide else np.ceil)(jobs.run_s * hz).astype(np.int64)
     energy = np.floor(jobs.energy_j * 1_000).astype(np.int64)
-    changes = np.append(True, (free[:, 1:] != free[:, :-1]).any(axis=0))
-    steps = time[changes], np.ascontiguousarray(free[:, changes])
-    return Instance(hz, parts, down, up, jobs.first.astype(np.int64), run, np.ascontiguousarray(amount), energy, *steps)
+    changes = np.append(True, (free[kept, 1:] != free[kept, :-1]).any(axis=0))
+    return Instance(
+        hz, parts, down if wide else up, up, jobs.first.astype(np.int64), run, np.ascontiguousarray(amount[:, kept]),
+        energy, time[changes], np.ascontiguousarray(free[kept, changes]),
+    )  # fmt: skip

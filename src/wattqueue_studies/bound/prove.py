@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattqueue.model.jobs import Floats
-from wattqueue_studies.bound.certificate import Certificate, GoalRates, OwnPrices, certify, greatest_shift
+from wattqueue_studies.bound.certificate import Certificate, GoalRates, OwnPrices, certify
 from wattqueue_studies.bound.columns import Starts, generate_columns, grid_of
 from wattqueue_studies.bound.hull import Ascent
 from wattqueue_studies.bound.instance import Instance
@@ -54,13 +54,10 @@ def prove(
     best = ordered[0]
     edge = grid_of(instance, best.start, best.start + instance.run[best.option], intervals_of(instance))
     prices = generate_columns(instance, edge, [_columns(instance, one) for one in ordered[:FIRST_COLUMNS]], goal)
-    shift = greatest_shift(edge, prices.price, instance, goal)
-    certificate = certify(edge, prices.price, shift, goal, OwnPrices.none(len(instance)))
+    certificate = certify(instance, goal, edge, prices.price, OwnPrices.none(len(instance)), np.zeros(0))
     ascent = Ascent(instance, edge, prices, goal)
     if steps and len(ascent.own):
-        hull = ascent.climb(steps)
-        shift = greatest_shift(edge, hull.price, instance, goal, float(hull.own.max()))
-        with_own = certify(edge, hull.price, shift, goal, hull.rounded(shift))
+        with_own = certify(instance, goal, edge, ascent.price, ascent.place, ascent.climb(steps))
         certificate = max(certificate, with_own, key=lambda one: one.value(instance) / (1 << one.shift))
     return Proven(certificate, prices.stopped, prices.mean_start, prices.main_start)
 

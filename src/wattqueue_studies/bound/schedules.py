@@ -22,7 +22,7 @@ from wattqueue.kernels.list_schedule import (
 )
 from wattqueue.model.jobs import Floats
 from wattqueue_studies.bound.instance import Whole
-from wattqueue_studies.bound.problem import Problem
+from wattqueue_studies.bound.problem import Problem, instance_of
 
 FEW_JOBS, BLOCK, BEHIND = 20, 150, 60
 """Jobs of a block: three quarters of all, between two limits; and those behind it that are scheduled with it."""
@@ -41,6 +41,11 @@ class FoundSchedule:
     start: Whole
     option: Whole
     total: int
+
+    def seconds(self, problem: Problem) -> tuple[Floats, Floats]:
+        """Return starts and ends. Shapes (n,)."""
+        start_s: Floats = np.asarray(self.start / problem.tick_hz, np.float64)
+        return start_s, start_s + problem.jobs.run_s[self.option]
 
     def order(self) -> Whole:
         """Return the jobs by start: a list that gives this schedule, or a better one. Shape (n,)."""
@@ -79,19 +84,11 @@ class Lists:
 
     def __init__(self, problem: Problem, pay: Whole | None = None) -> None:
         """Prepare the arrays. ``pay`` (m,): what each option costs beside its start, in ticks; its run time if None."""
-        jobs, hz = problem.jobs, problem.tick_hz
-        time, free = problem.steps(wide=False)
-        parts = len(problem.units)
-        amount = np.zeros((len(jobs.run_s), parts + problem.capped), np.int64)
-        amount[np.arange(len(jobs.run_s)), jobs.partition] = jobs.nodes
-        if problem.capped:
-            amount[:, parts] = jobs.net_uw
-        run = np.ceil(jobs.run_s * hz).astype(np.int64)
-        release = np.ceil(jobs.release_s * hz).astype(np.int64)
-        self.jobs = ListJobs(jobs.first.astype(np.int64), release, run, amount, run if pay is None else pay)
-        self.base = empty_profile(len(time) + 2 * len(jobs) + 1, amount.shape[1])
-        self.base.time[: len(time)], self.base.free[: len(time)] = time, free[: amount.shape[1]].T
-        self.base.rows[0] = len(time)
+        narrow = instance_of(problem, wide=False)
+        run, rows = narrow.run, len(narrow.time)
+        self.jobs = ListJobs(narrow.first, narrow.release, run, narrow.amount, run if pay is None else pay)
+        self.base = empty_profile(rows + 2 * len(narrow) + 1, len(narrow.free))
+        self.base.time[:rows], self.base.free[:rows], self.base.rows[0] = narrow.time, narrow.free.T, rows
 
     def schedule(self, order: Whole) -> FoundSchedule | None:
         """Return the schedule of a list of all jobs; None where one of them never fits."""

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
+from wattqueue.formats.tariff import Tariff
 from wattqueue.model.jobs import Floats
 from wattqueue.parts.gpus import with_needed_units
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.report.document import Document, Table
 from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.engine import simulate
-from wattqueue_studies.bound.assess import Assessed, Clock, Search, assess, limits_of, truth_of, window_problem
-from wattqueue_studies.bound.bill import BoundedBill, TariffLimit, billed
-from wattqueue_studies.bound.instance import Instance
-from wattqueue_studies.bound.problem import Problem, instance_of
-from wattqueue_studies.bound.store import ADMISSION, ENERGY, MAKESPAN, MEASURES, TURNAROUND, WAIT, Proof
+from wattqueue_studies.bound.assess import Assessed, Clock, Search, assess, truth_of, window_problem
+from wattqueue_studies.bound.bill import BoundedBill, billed, limit_of
+from wattqueue_studies.bound.front import FrontPoint
+from wattqueue_studies.bound.problem import instance_of
+from wattqueue_studies.bound.store import ADMISSION, ENERGY, MAKESPAN, MEASURES, STRICT, TURNAROUND, WAIT, Proof
 from wattqueue_studies.bound.windows import BoundWindow, busy_instant, cut_window, whole_window
 
 MOST_JOBS = 2_000
@@ -90,127 +91,52 @@ class BoundStudy:
 
     def as_json(self) -> dict[str, Any]:
         """Return every figure."""
-        return {
-            "workload": self.name,
-            "policy": self.policy,
-            "windows": [
-                {
-                    **one.window,
-                    "scope": one.scope,
-                    "bound": one.bound,
-                    **({"strict_bound": one.strict} if one.scope == ADMISSION else {}),
-                    "best_known": one.best,
-                    "policy": one.policy or None,
-                    "ratio": {measure: one.ratio(measure) for measure in MEASURES},
-                    "wait_ratio": one.wait_ratio,
-                    "gap": one.gap,
-                    "undefined": one.undefined,
-                    "remarks": one.remarks,
-                    "seconds": one.seconds,
-                    **({"front": one.front} if one.front else {}),
-                    **({"bills": [bill.as_json() for bill in one.bills]} if one.bills else {}),
-                }
-                for one in self.windows
-            ],
-            "summary": {name: summary(values) for name, values in self.ratios().items()},
-        }
+        summaries = {name: summary(values) for name, values in self.ratios().items()}
+        windows = [one.as_json() for one in self.windows]
+        return {"workload": self.name, "policy": self.policy, "windows": windows, "summary": summaries}
 
     def document(self) -> Document:
-        """Return the tables."""
-        front = [self._front()] if any(one.front for one in self.windows) else []
+        """Return the tables; of fronts those of the first window."""
+        first = self.windows[0]
+        front = [_front("A kWh", 3.6e6, first.front, "Mean turnaround and energy together")] if first.front else []
         blocks: list[Any] = [self._turnaround(), self._others(), *front, *self._bills(), *self._sentences()]
         return Document(title=f"Bounds of {self.name}", lede=NEVER_OPTIMAL, blocks=[*blocks, NEVER_OPTIMAL])
 
     def _turnaround(self) -> Table:
         """Return a row for each window, and its summary."""
-        heads = (
-            "Window",
-            "jobs",
-            "bound\ns",
-            "best\nknown s",
-            "policy\ns",
-            "bound /\nbest",
-            "wait\nratio",
-            "policy\nabove bound",
-        )
-        rows = [
-            (
-                self._window(one),
-                f"{one.window['jobs']:,}",
-                f"{one.bound[TURNAROUND]:,.0f}",
-                f"{one.best[TURNAROUND]:,.0f}",
-                f"{one.policy[TURNAROUND]:,.0f}" if one.policy else "–",
-                f"{one.ratio(TURNAROUND):.3f}",
-                f"{one.wait_ratio:.3f}",
-                "–" if one.gap is None else f"{100 * one.gap:.1f} %",
-            )
-            for one in self.windows
-        ]
-        return Table(
-            heads, rows, f"Mean turnaround of {self.policy}, from the begin of the window", kinds=["", *["n"] * 7]
-        )
+        heads = ("Window", "jobs", "bound\ns", "best\nknown s", "policy\ns", "bound /\nbest", "wait\nratio")
+        rows = []
+        for one in self.windows:
+            numbers = (_cell(numbers.get(TURNAROUND), ",.0f") for numbers in (one.bound, one.best, one.policy))
+            ratios = f"{one.ratio(TURNAROUND):.3f}", f"{one.wait_ratio:.3f}", _cell(one.gap, ".1%")
+            rows.append((_window(one), f"{one.window['jobs']:,}", *numbers, *ratios))
+        title = f"Mean turnaround of {self.policy}, from the begin of the window"
+        return Table((*heads, "policy\nabove bound"), rows, title, kinds=["", *["n"] * 7])
 
     def _others(self) -> Table:
         """Return the other measures: bound, best schedule known, policy; over several windows the means."""
         rows = []
+        columns = [[getattr(one, name) for one in self.windows] for name in ("bound", "best", "policy")]
         for measure in MEASURES[1:]:
-            values = [
-                [numbers[measure] for numbers in column if numbers]
-                for column in (
-                    [one.bound for one in self.windows],
-                    [one.best for one in self.windows],
-                    [one.policy for one in self.windows],
-                )
-            ]
             scale, unit = (3.6e6, "kWh") if measure == ENERGY else (1.0, "s")
-            rows.append(
-                (f"{NAMES[measure]}, {unit}", *(f"{np.mean(each) / scale:,.6g}" if each else "–" for each in values))
-            )
+            values = ([numbers[measure] / scale for numbers in column if numbers] for column in columns)
+            cells = (_cell(float(np.mean(each)) if each else None, ",.6g") for each in values)
+            rows.append((f"{NAMES[measure]}, {unit}", *cells))
         many = ", means over the windows" if len(self.windows) > 1 else ""
-        return Table(
-            ("Measure", "bound", "best known", "policy"), rows, f"Other measures{many}", kinds=["", *["n"] * 3]
-        )
-
-    def _front(self) -> Table:
-        """Return the front of turnaround and energy: of several windows the first."""
-        names = ("bound_s", "best_known_s", "policy_s")
-        rows = [
-            (
-                f"{(row['s_per_j'] or 0.0) * 3.6e6:,.4g} s",
-                *("–" if row[name] is None else f"{row[name]:,.0f}" for name in names),
-            )
-            for row in self.windows[0].front
-        ]
-        heads = ("A kWh costs", "bound s", "best known s", "policy s")
-        return Table(heads, rows, "Mean turnaround and energy together", kinds=["", *["n"] * 3])
+        heads = ("Measure", "bound", "best known", "policy")
+        return Table(heads, rows, f"Other measures{many}", kinds=["", *["n"] * 3])
 
     def _bills(self) -> Iterator[Table]:
         """Yield a table for each series of prices: the least bill of each window."""
         for k, first in enumerate(self.windows[0].bills):
-            rows = [(self._window(one), *_bill_cells(one.bills[k])) for one in self.windows]
-            heads = ("Window", "bound", "best\nknown", "policy", "bound /\nbest", "idle")
-            title = f"Bill above idle in {first.amount}, waits up to {first.limit_s / 3_600:g} h"
+            rows = [(_window(one), *_bill_cells(one.bills[k])) for one in self.windows]
+            heads = ("Window", "waits up\nto h", "bound", "best\nknown", "policy", "bound /\nbest", "idle")
             note = "Idle: of all units up to the last end that is allowed; the same for every schedule."
-            yield Table(heads, rows, title, note, kinds=["", *["n"] * 5])
-            if first.front:
-                yield self._bill_front(first)
-
-    def _bill_front(self, bill: BoundedBill) -> Table:
-        """Return the front of turnaround and a bill."""
-        rows = [
-            (
-                f"{row['s_per_amount'] or 0.0:,.4g} s",
-                *("–" if row[name] is None else f"{row[name]:,.0f}" for name in ("bound_s", "best_known_s")),
-            )
-            for row in bill.front
-        ]
-        title = f"Mean turnaround and bill together, waits up to {bill.limit_s / 3_600:g} h"
-        return Table((f"1 {bill.amount} costs", "bound s", "best known s"), rows, title, kinds=["", "n", "n"])
-
-    @staticmethod
-    def _window(one: Assessed) -> str:
-        """Return what identifies a window in tables."""
-        return f"seed {one.window['seed']}" if "seed" in one.window else "all jobs"
+            if any(one.bills[k].policy is not None and one.bills[k].undefined for one in self.windows):
+                note += " * a job waits longer than the limit, which bound and best known keep."
+            yield Table(heads, rows, f"Bill above idle in {first.amount}", note, kinds=["", *["n"] * 6])
+            if front := first.front():
+                yield _front(f"1 {first.amount}", 1.0, front, "Mean turnaround and bill together")
 
     def verdict(self) -> str:
         """Return how far the policy is from the proven bound, as a sentence; empty where that is not defined."""
@@ -225,35 +151,29 @@ class BoundStudy:
         """Return what was found, in sentences."""
         said = []
         if len(self.windows) > 1:
-            for name, values in (
-                ("Bound over best known", self.ratios()[TURNAROUND]),
-                ("Wait ratio", self.ratios()["wait_ratio"]),
-            ):
-                least, median, mean = summary(values).values()
-                said.append(
-                    f"{name}: least {least:.3f}, median {median:.3f}, mean {mean:.3f} of {len(values)} windows."
-                )
+            ratios = self.ratios()
+            for name, key in (("Bound over best known", TURNAROUND), ("Wait ratio", "wait_ratio")):
+                least, median, mean = summary(ratios[key]).values()
+                many = f"{len(self.windows)} windows"
+                said.append(f"{name}: least {least:.3f}, median {median:.3f}, mean {mean:.3f} of {many}.")
         said += [self.verdict()] if self.verdict() else []
         for one in self.windows:
-            seed = f"seed {one.window['seed']}: " if "seed" in one.window else ""
+            more = []
             if one.undefined:
-                said.append(f"{seed}the policy is compared with no bound: {one.undefined}.")
+                more.append(f"the policy is compared with no bound: {one.undefined}")
             if one.scope == ADMISSION:
-                said.append(
-                    f"{seed}the run was above a fallen cap, so its bound is that of admission; "
-                    f"the strict one is {one.strict[TURNAROUND]:,.0f} s."
+                more.append(
+                    "the run was above a fallen cap, so its bound is that of admission; "
+                    f"the strict one is {one.bounds[STRICT][TURNAROUND]:,.0f} s"
                 )
-            said += [f"Note: {seed}{remark}." for remark in one.remarks]
-            said += [
-                f"{seed}no schedule was found in which no job waits more than {bill.limit_s / 3_600:g} h."
-                for bill in one.bills[:1]
-                if bill.best is None
-            ]
-            said += [
-                f"{seed}the policy's bill in {bill.amount} is compared with no bound: {bill.undefined}."
+            more += one.remarks
+            more += [
+                f"the policy's bill in {bill.amount} is compared with no bound: {bill.undefined}"
                 for bill in one.bills
                 if bill.undefined
             ]
+            seed = f"seed {one.window['seed']}: " if "seed" in one.window else ""
+            said += [f"Note: {seed}{each}." for each in more]
         return said
 
     def proofs(self) -> list[Proof]:
@@ -261,22 +181,33 @@ class BoundStudy:
         return [proof for one in self.windows for proof in one.proofs]
 
 
-def _billed_as(proof: Proof, instance: Instance, problem: Problem, limits: Sequence[TariffLimit]) -> Instance:
-    """Return the instance with the prices that a proof is of. Raises: InputError where they are not given."""
-    asked = proof.window["tariff"], proof.window.get("wait_limit_s")
-    found = [limit for limit in limits if (limit.unit, limit.limit_s) == asked]
-    if not found:
-        raise InputError(
-            f"its bill is in {asked[0]}, and no such prices are given", where="certificate",
-            hint="give --prices or --intensity, and --wait-limit, as when it was computed",
-        )  # fmt: skip
-    return billed(instance, problem, found[0])
+def _window(one: Assessed) -> str:
+    """Return what identifies a window in tables."""
+    return f"seed {one.window['seed']}" if "seed" in one.window else "all jobs"
+
+
+def _cell(value: float | None, form: str) -> str:
+    """Return a number as text; a dash for none."""
+    return "–" if value is None else f"{value:{form}}".replace("%", " %")
+
+
+def _front(one: str, scale: float, front: Sequence[FrontPoint], title: str) -> Table:
+    """Return a front: what ``one`` unit of an amount costs in seconds, and the three numbers."""
+    rows = [
+        (
+            f"{point.rate * scale:,.4g} s",
+            *(_cell(each, ",.0f") for each in (point.bound_s, point.best_s, point.policy_s)),
+        )
+        for point in front
+    ]
+    return Table((f"{one} costs", "bound s", "best known s", "policy s"), rows, title, kinds=["", *["n"] * 3])
 
 
 def _bill_cells(bill: BoundedBill) -> tuple[str, ...]:
     """Return the cells of a window's bill behind its name."""
-    amounts = ("–" if each is None else f"{each:,.2f}" for each in (bill.bound, bill.best, bill.policy))
-    return (*amounts, "–" if bill.ratio is None else f"{bill.ratio:.3f}", f"{bill.idle:,.2f}")
+    mark = "*" if bill.policy is not None and bill.undefined else ""
+    bound, best, policy, idle = (_cell(each, ",.2f") for each in (bill.bound, bill.best, bill.policy, bill.idle))
+    return f"{bill.limit.limit_s / 3_600:g}", bound, best, policy + mark, _cell(bill.ratio, ".3f"), idle
 
 
 def summary(values: Sequence[float] | Floats) -> dict[str, float]:
@@ -306,15 +237,24 @@ def bound_windows(
     return BoundStudy(name, inputs.policy.name, found)
 
 
-def refuse_others(proofs: Sequence[Proof], inputs: RunInputs, search: Search) -> None:
-    """Refuse proofs that are not of these inputs. Raises: InputError naming the window."""
+def refuse_others(proofs: Sequence[Proof], inputs: RunInputs, tariffs: Sequence[tuple[Tariff, float]]) -> None:
+    """Refuse proofs that are not of these inputs, and prices. Raises: InputError naming the window."""
     for proof in proofs:
         count = proof.window.get("jobs") if "seed" in proof.window else None
         ((_, window),) = Windows(count, [proof.window.get("seed", 1)]).cut(inputs)
-        problem = window_problem(inputs, window, search)
+        problem = window_problem(inputs, window)
         instance = instance_of(problem.for_admission() if proof.scope == ADMISSION else problem)
         if "tariff" in proof.window:
-            instance = _billed_as(proof, instance, problem, limits_of(window, problem, search))
+            limit_s = proof.window["wait_limit_s"]
+            asked = proof.window["tariff"], proof.window.get("wait_limit_asked_s", limit_s)
+            found = [tariff for tariff, limit_s in tariffs if (tariff.source.unit, limit_s) == asked]
+            if not found:
+                raise InputError(
+                    f"its bill is in {asked[0]}, and no such prices are given", where="certificate",
+                    hint="give --prices or --intensity, and --wait-limit, as when it was computed",
+                )  # fmt: skip
+            limit = limit_of(found[0], problem, window.begin_s, (limit_s, asked[1]))
+            instance = billed(instance, problem, limit)
         if instance.digest() != proof.instance.digest():
             raise InputError(
                 "is a proof of another instance", where="certificate",

@@ -39,7 +39,6 @@ class BoundVerb(Printed, SimulateOptions):
         most=10**9,
     )  # fmt: skip
     steps: int = option(7_000, "Most steps of the ascent of prices.", kind=int, least=0, most=10**6)
-    highest_clock: bool = option(False, "Jobs run at the highest clock only.", kind=bool)
     front: bool = option(False, "Add the front of turnaround and energy, at 10 rates, and of each bill.", kind=bool)
     prices: Path | None = option(None, "CSV of time and price: adds the bill of jobs. [EUR/MWh]", kind=Path)
     intensity: Path | None = option(None, "CSV of time and carbon intensity: adds their CO2. [gCO2/kWh]", kind=Path)
@@ -80,13 +79,7 @@ class BoundVerb(Printed, SimulateOptions):
 
         long = self.window is None or self.window > 200
         tries = self.tries if self.tries is not None else MANY_TRIES if long else FEW_TRIES
-        return Search(
-            tries,
-            self.steps,
-            clocks=not self.highest_clock,
-            front=10 if self.front else 0,
-            tariffs=self.tariffs(inputs),
-        )
+        return Search(tries, self.steps, front=10 if self.front else 0, tariffs=self.tariffs(inputs))
 
     def inputs(self) -> RunInputs:
         """Return the inputs of the run, or of the workload under the policy."""
@@ -149,7 +142,7 @@ def _verify(options: BoundVerb, path: Path) -> None:
         from wattqueue_studies.bound.study import refuse_others
 
         inputs = options.inputs()
-        refuse_others(proofs, inputs, options.search(inputs))
+        refuse_others(proofs, inputs, options.tariffs(inputs))
     lines = [proof.line() for proof in proofs]
     options.show(
         lambda: {"file": str(path), "proven": [proof.figures() for proof in proofs]},

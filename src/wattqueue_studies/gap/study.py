@@ -17,10 +17,8 @@ from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import load_policy
 from wattqueue.report.compare.stats import Estimate, estimate, with_interval
 from wattqueue.report.document import Block, Table
-from wattqueue_studies.bound.assess import Search, best_known, replayed_policy, window_problem
-from wattqueue_studies.bound.problem import instance_of
-from wattqueue_studies.bound.prove import prove
-from wattqueue_studies.bound.schedules import best_schedule, near_program
+from wattqueue_studies.bound.assess import Search, bounded, measures_of, wait_ratio, window_problem
+from wattqueue_studies.bound.policy_run import replayed_policy
 from wattqueue_studies.bound.store import TURNAROUND, bound_figures
 from wattqueue_studies.bound.study import summary
 from wattqueue_studies.frame.claim import ClaimTable
@@ -138,24 +136,19 @@ def window_figures(case: GapCase, seed: int, search: Search) -> Mapping[str, Tri
     """
     window = case.windows[seed]
     inputs = case.inputs_of(window)
-    problem = window_problem(inputs, window, search)
+    problem = window_problem(inputs, window)
     runs = {name: replayed_policy(replace(inputs, policy=make()), window, problem) for name, make in case.rows.items()}
     ran = {name: run for name, (run, _) in runs.items() if run is not None}
     kept = {name for name in ran if not runs[name][1].broken and not runs[name][1].above_cap}
     mean_s = {name: float(np.mean(run.end_s - problem.jobs.release_s)) for name, run in ran.items()}
-    _, found = best_schedule(problem, [run.order() for run in ran.values()], search.tries, search.seed)
-    instance = instance_of(problem)
-    proven = prove(instance, found, steps=search.steps)
-    found += near_program(problem, proven.mean_start, search.tries, search.seed)
-    best_s = min([best_known(problem, found)[TURNAROUND], *(mean_s[name] for name in kept)])
-    bound_s = bound_figures(instance, {TURNAROUND: proven.certificate})[TURNAROUND]
+    core = bounded(problem, [run.order() for run in ran.values()], search)
+    best_s = min([*(measures_of(problem, one)[TURNAROUND] for one in core.found), *(mean_s[name] for name in kept)])
+    bound_s = bound_figures(core.instance, {TURNAROUND: core.proven.certificate})[TURNAROUND]
     run_s = float(np.mean(problem.jobs.least(problem.jobs.run_s)))
 
     def figures(mean_s: float, *, defined: bool, work: WorkDone) -> TrialFigures:
-        wait_ratio = (bound_s - run_s) / (mean_s - run_s) if mean_s > run_s else 1.0
-        gap = 100.0 * (mean_s / bound_s - 1.0) if defined else np.nan
-        above = float(not defined)
-        return TrialFigures({TURNAROUND_S: mean_s, GAP: gap, ABOVE: above, WAIT_RATIO: wait_ratio}, work)
+        gap, waits = 100.0 * (mean_s / bound_s - 1.0) if defined else np.nan, wait_ratio(bound_s, mean_s, run_s)
+        return TrialFigures({TURNAROUND_S: mean_s, GAP: gap, ABOVE: float(not defined), WAIT_RATIO: waits}, work)
 
     unknown = WorkDone(len(window.jobs), 0, "", "")
     found_figures = {
