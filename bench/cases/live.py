@@ -24,11 +24,15 @@ from wattqueue.errors import WattQueueError
 from wattqueue.live.cluster import Snapshot, StopJob
 from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.features.budgets import LiveBudgets
+from wattqueue.live.features.job_energy import EnergyRecorder
+from wattqueue.live.files.energy_records import EnergyFolder
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.client import GuardConnection, GuardedCommands, GuardWriter
 from wattqueue.live.guard.serve import WriteGuard
 from wattqueue.live.guard.settings import GuardSettings
 from wattqueue.live.guard.sockets import listen, serve
+from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.why_file import WhyFile
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult
@@ -119,6 +123,48 @@ def explain(controller: Controller, snapshot: Snapshot) -> None:
     why.every_s = -1.0
     why._last = ""  # noqa: SLF001 - as if something had changed
     why.write(plan)
+
+
+@benchmark("live: budgets in a round, 10,000 jobs barred by 100 budgets", unit="ms", at_most=20)
+def budgets() -> Measured:
+    """The stage alone, the median of rounds in which nothing changed, a waiting job left, and a running one ended."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, slurm, now = Path(name), BigSlurm(QUEUED, NODES, running=2000), [NOW_S]
+        rows = [("centre", 1.0, "")] + [(f"u{uid}", 20.0, f'user = "{uid}"\n') for uid in range(1000, 1100)]
+        text = "".join(f'[[budgets]]\nname = "{name}"\namount = {kwh}\n{more}' for name, kwh, more in rows)
+        (folder / "budgets.toml").write_text(text)
+        cluster = SlurmCluster(slurm, clock=lambda: now[0])
+        controller = make_controller(
+            cluster, folder, lambda: now[0], cap=Cap.constant(100.0 * NODES + slurm.used_w + ROOM_W),
+            machine=lab_machine(NODES), checked=False, budgets=folder / "budgets.toml",
+            energies=EnergyRecorder(EnergyFolder(folder / "energy")),
+        )  # fmt: skip
+        keeps = next(one.keeps for one in controller.extensions if isinstance(one.keeps, LiveBudgets))
+        took, look = [], keeps.look
+
+        def timed(state: RoundState) -> None:
+            begin = time.process_time()
+            look(state)
+            took.append(1e3 * (time.process_time() - begin))
+
+        stages = controller.planner.stages
+        controller.planner.stages = tuple(timed if one == look else one for one in stages)
+        controller.planner.plan(cluster.observe(), {}, telemetry_ok=True)
+        if len(keeps.books.barred) != QUEUED:
+            raise WattQueueError("not all jobs are barred")
+        medians = []
+        for kind in ("nothing", "a job leaves", "a job ended"):
+            took.clear()
+            for k in range(ROUNDS):
+                now[0] += 5.0
+                if kind == "a job leaves":
+                    slurm.without_line(5000 + 7 * k)
+                elif kind == "a job ended":
+                    keeps.books.freed.update((0, 1 + k))
+                controller.planner.plan(cluster.observe(), {}, telemetry_ok=True)
+            medians.append(statistics.median(took))
+        text = "{:.1f} ms where nothing changed, {:.1f} where a job left, {:.1f} where one ended; largest {:.1f}"
+        return Measured(max(medians), detail={"rounds": text.format(*medians, max(took))})
 
 
 @benchmark("live: parsing squeue's 12,000 lines afresh", unit="ms")

@@ -92,14 +92,15 @@ def system_of(jobspec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def details_of(jobspec: Mapping[str, Any], uid: int) -> Details:
-    """Return what a job states once: its name or program as application, its bank, and its own tag of consent."""
+    """Return what a job states once: name or program as application, bank, project and its own tag of consent."""
     system = system_of(jobspec)
     own = system.get("wattqueue") or {}
     own = own if isinstance(own, Mapping) else {}
     command = (jobspec.get("tasks") or [{}])[0].get("command") or [""]
     name = (system.get("job") or {}).get("name") or str(command[0]).rpartition("/")[2]
     comment = f"wattqueue:{own['consent']}" if "consent" in own else ""
-    return Details(str(own.get("app", name)), f"u{uid}", str(system.get("bank", "")), comment, "", 0, 1, 0)
+    bank, project = (str(system.get(key, "")) for key in ("bank", "project"))
+    return Details(str(own.get("app", name)), f"u{uid}", bank, comment, "", 0, 1, 0, project)
 
 
 def stated_watts(jobspec: Mapping[str, Any]) -> int | None:

@@ -42,6 +42,15 @@ def test_a_budget_in_two_lines(tmp_path: Path) -> None:
     assert second == "  forecast of what will be used then: 70.00 kWh (8 of 10 times 60.00 kWh to 80.00 kWh)"
 
 
+def test_what_was_kept_was_set_aside_for_nothing_and_used_in_spare_hours(tmp_path: Path) -> None:
+    more = {"account": "", "project": "climate", "kept": [11, 12], "idle": 0.123, "beyond": 3 * MJ_PER_KWH}
+    out = wattqueue("budget", "--config", site(tmp_path, ONE | more)).stdout
+    assert "budget phys (project climate)" in out
+    assert "3.00 kWh were used in spare hours, beyond it" in out
+    assert "11 of 12 periods before were kept" in out
+    assert "on average 12.3 % of it were set aside for ended jobs and never used" in out
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -80,10 +89,21 @@ def test_set_writes_a_budget_and_replaces_one_of_its_name(tmp_path: Path) -> Non
         done = wattqueue("budget", "set", "phys", "--amount", amount, "--account", "phys", "--config", config)
         assert done.returncode == 0, done.stderr
     wattqueue("budget", "set", "ann", "--amount", "3", "--user", "ann", "--period", "week", "--config", config)
-    found = read_budgets(tmp_path / "budgets.toml", live=True)
+    found = read_budgets(tmp_path / "budgets.toml")
     assert [(one.name, one.account, sorted(one.users), one.amount) for one in found] == [
         ("phys", "phys", [], 20 * MJ_PER_KWH), ("ann", "", ["ann"], 3 * MJ_PER_KWH)
     ]  # fmt: skip
+
+
+def test_set_a_project_whose_jobs_run_in_spare_hours(tmp_path: Path) -> None:
+    config = site(tmp_path)
+    asked = ("budget", "set", "c", "--amount", "3", "--project", "climate", "--over", "spare-hours", "--config", config)
+    assert "no spare hours are stated" in wattqueue(*asked).stderr
+    (tmp_path / "budgets.toml").write_text('spare_hours = ["Sat-Sun"]\n')
+    assert wattqueue(*asked).returncode == 0
+    (found,) = read_budgets(tmp_path / "budgets.toml")
+    assert found.project == "climate"
+    assert found.spare is not None
 
 
 def test_a_budget_that_cannot_be_used_leaves_the_file(tmp_path: Path) -> None:

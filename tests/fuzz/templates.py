@@ -154,7 +154,7 @@ VALUES = {
     "--socket-name": "s1", "--start": "2024-01-01", "--starts": "recorded", "--state-dir": "agent",
     "--targets": "called.csv", "--time-zone": "Europe/Berlin", "--trace": "trace.swf", "--unit": "kWh",
     "--units": "folder",
-    "--user": "0", "--qos": "phys-energy", "--journal": "journal.jsonl",
+    "--user": "0", "--project": "climate", "--qos": "phys-energy", "--journal": "journal.jsonl",
     "--verify": "missing.json", "--wait-rise": "50%", "--withdrawn": "withdrawn.csv",
 }  # fmt: skip
 """A value of each option that takes a text or a path."""

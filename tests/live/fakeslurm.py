@@ -83,6 +83,7 @@ class FakeJob:
     stopped_s: float = -1.0
     """Since when its processes stand still; -1 where they do not. Its time limit runs on."""
     account: str = "all"
+    project: str = ""
     cpus: int = 0
     """CPUs of one node that it needs in a partition that shares nodes; 0 for whole nodes."""
     freed: bool = False
@@ -352,7 +353,7 @@ class FakeSlurm:
         return old
 
     def _details(self, job: FakeJob) -> Details:
-        fresh = Details(job.app, f"u{job.uid}", job.account, job.comment, job.mark, job.restarts, 1, 0)
+        fresh = Details(job.app, f"u{job.uid}", job.account, job.comment, job.mark, job.restarts, 1, 0, job.project)
         if self._texts.get(job.id) != fresh:
             self._texts[job.id] = fresh
         return self._texts[job.id]

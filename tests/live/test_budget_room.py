@@ -141,13 +141,14 @@ def test_a_controller_writes_the_room_and_who_is_gone(tmp_path: Path) -> None:
     [
         ('qos = "a"\nunit = "EUR"\nprices = "p.csv"\n', "a QOS cannot keep it"),
         ('qos = "a"\nmode = "quantile"\n', "a QOS cannot keep it"),
+        ('qos = "a"\nover = "spare-hours"\n', "no spare hours"),
         ('qos = "a b"\n', "qos"),
         ('qos = "a"\n[[budgets]]\nname = "b"\namount = 1\nqos = "a"\n', "budgets all and b name the same QOS a"),
     ],
 )
 def test_a_budget_that_no_qos_can_keep_is_refused(tmp_path: Path, more: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        read_budgets(file(tmp_path, 1.0, more=more), live=True)
+        read_budgets(file(tmp_path, 1.0, more=more))
 
 
 class Recorded:

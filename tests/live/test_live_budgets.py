@@ -15,10 +15,12 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from tests.live.fakeslurm import FakeJob, FakeSlurm
+from tests.live.slurmlab import wait_for
 from tests.live.test_job_energy import Accounting, Meters, lab, make, recorded, rounds
 from wattqueue.errors import InputError
 from wattqueue.live.controller import Controller
-from wattqueue.live.features.budgets import AWAITED_S, LATE_S, LiveBudgets, forecast
+from wattqueue.live.features.budgets import AWAITED_S, LATE_S, LiveBudgets
+from wattqueue.live.features.budgets_shown import forecast
 from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import BUDGETS, EnergyFolder
 from wattqueue.live.reports.why import read_why, sentence
@@ -89,6 +91,60 @@ def test_what_a_job_leaves_lets_the_next_one_start(tmp_path: Path) -> None:
     (record,) = recorded(tmp_path)
     (used,) = books.books.books[0].used.values()
     assert used == pytest.approx(record.energy_j * 1e3, abs=2)
+
+
+def test_a_job_without_a_budget_left_runs_in_spare_hours_and_books_survive(tmp_path: Path) -> None:
+    """12 January 1970 was a Monday; what is used beyond the budget is counted apart, also after a restart."""
+    slurm = lab(now_s=86_400.0 * 11 + 20 * 3600.0 - 500.0)
+    path = file(tmp_path, 1.5 * most_kwh(1, 600.0), period="month", more='over = "spare-hours"\n')
+    path.write_text('spare_hours = ["20:00-06:00"]\n' + path.read_text())
+    meters = (Meters(slurm, lambda _: 170.0),)
+    controller = start(slurm, tmp_path, sources=meters)
+    first, second, long = (
+        slurm.submit(1, run_s, watts=200, limit_s=limit_s, partition="p1")
+        for run_s, limit_s in ((3_000.0, 600.0), (300.0, 600.0), (60.0, 36_000.0))
+    )
+    rounds(controller, slurm, 400.0, 20.0)
+    assert (first.state, second.state) == ("RUNNING", "PENDING")
+    ((_, record),) = read_why(tmp_path / "run", second.name)
+    assert "budget all has no room for it before 1970-01-12 20:00" in sentence("x", record)
+    rounds(controller, slurm, 150.0, 20.0)
+    assert second.state == "RUNNING"
+    controller = start(slurm, tmp_path, sources=meters)
+    rounds(controller, slurm, 4_000.0, 20.0)
+    assert second.state == "COMPLETED"
+    assert long.state == "PENDING", "ten hours do not fit into the night"
+    books = of(start(slurm, tmp_path, sources=meters))
+    conserved(books)
+    (book,) = books.books.books
+    by_job = {one.job: one.energy_j * 1e3 for one in recorded(tmp_path)}
+    assert sum(book.beyond.values()) == pytest.approx(by_job[second.name], abs=2)
+    assert sum(book.used.values()) == pytest.approx(by_job[first.name], abs=2)
+    assert book.idle_share(86_400.0 * 11, slurm.now_s) > 0.0
+
+
+def test_a_project_is_the_wckey_and_an_unknown_account_is_named(tmp_path: Path) -> None:
+    slurm = lab()
+    file(
+        tmp_path,
+        1.5 * most_kwh(1, 600.0),
+        more='project = "climate"\n[[budgets]]\nname = "fys"\namount = 1\naccount = "physic"\n',
+    )
+    energies = EnergyRecorder(EnergyFolder(tmp_path / "energy"), managers=lambda: {"physics": [], "all": []})
+    controller = make(slurm, tmp_path, energies, budgets=tmp_path / "budgets.toml")
+    jobs = [
+        slurm.submit(1, 300.0, watts=200, limit_s=600.0, partition="p1", project=name)
+        for name in ("climate", "climate", "x")
+    ]
+    rounds(controller, slurm, 20.0)
+    assert [job.state for job in jobs] == ["RUNNING", "PENDING", "RUNNING"]
+    wait_for("its accounts", lambda: bool(energies.accounts))
+    assert list(of(controller).lines()) == ["budget fys: Slurm has no account 'physic'; did you mean physics?"]
+
+
+def test_a_user_whom_the_host_does_not_know_is_named(tmp_path: Path) -> None:
+    file(tmp_path, 1.0, more='user = "nobody-of-that-name"\n')
+    assert list(of(start(lab(), tmp_path)).lines()) == ["budget all: this host has no user 'nobody-of-that-name'"]
 
 
 def test_a_period_that_begins_lets_jobs_through(tmp_path: Path) -> None:
@@ -311,7 +367,7 @@ def test_a_long_queue_costs_little_and_keeps_its_budget() -> None:
     """Of most jobs it is only found whether they fit now; none of them is let through beyond the budget."""
     rng = np.random.default_rng(5)
     one = Budget("b", frozenset(), 40 * MJ_PER_KWH, "kWh", np.asarray(np.arange(100) * 30 * 86_400.0, float))
-    books, exact = BudgetBooks([one], 600.0, exact=20), BudgetBooks([one], 600.0)
+    books, exact = BudgetBooks([one], 600.0, exact=(20, 100)), BudgetBooks([one], 600.0)
     jobs = {
         str(k): JobDemand("ann", "", 300.0 * float(rng.integers(1, 5)), float(rng.integers(600, 36_000)))
         for k in range(300)

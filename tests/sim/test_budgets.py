@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -16,10 +19,12 @@ from hypothesis import strategies as st
 from tests.sim.invariants import check_invariants
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.budgets import read_budgets
+from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import MICRO, MJ_PER_KWH, Amounts, Book, Budget
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Series
+from wattqueue.model.spare_hours import SpareHours
 from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
@@ -94,6 +99,77 @@ def test_a_job_that_fits_no_period_never_runs_and_others_do() -> None:
     assert not done.schedule.start_s[0] < MONTHS[-1], "no month has room for it; later ones have no budget"
     assert done.schedule.start_s[1] == 1.0
     assert control.books[0].held == {}
+
+
+def test_jobs_of_an_account_and_of_a_project() -> None:
+    """As the job table names them: account and wckey of Slurm."""
+    rows = [(float(k), 1, 3600.0, 3600.0, 100.0, "ann") for k in range(6)]
+    names = {
+        "account": np.array(["phys", "phys", "phys", "chem", "chem", ""]),
+        "wckey": np.array(["", "a", "", "a", "a", "a"]),
+    }
+    jobs = replace(jobs_of(rows), extra=names)
+    done, control = run(jobs, budget(0.21, account="phys"), budget(0.11, project="a"))
+    started = (done.schedule.start_s < MONTHS[1]).tolist()
+    assert started == [True, True, False, False, False, False], "two of phys; of project a the second job alone"
+    assert [book.used[0] for book in control.books] == [round(0.2 * MJ_PER_KWH), round(0.1 * MJ_PER_KWH)]
+
+
+NIGHTS = SpareHours.of(["Mon-Fri 20:00-06:00", "Sat-Sun"], ZoneInfo("UTC"))
+
+
+def test_what_has_no_budget_left_runs_in_spare_hours_alone() -> None:
+    """The fifth of January 1970 was a Monday. A job that would reach out of the night waits for the weekend."""
+    monday = 4 * DAY_S
+    rows = [
+        (monday + 9 * 3600.0 + k, 1, 7200.0, span_s, 100.0, "ann")
+        for k, span_s in enumerate((7200.0, 7200.0, 40_000.0))
+    ]
+    rows.append((monday + 9 * 3600.0 + 9.0, 1, 7200.0, 3 * DAY_S, 100.0, "ann"))
+    weeks = np.array([0.0, 11.0, 30.0]) * DAY_S
+    done, control = run(jobs_of(rows), budget(0.25, "ann", edges=weeks, spare=NIGHTS))
+    starts = done.schedule.start_s
+    assert starts[0] == rows[0][0]
+    assert monday + 20 * 3600.0 <= starts[1] < monday + 21 * 3600.0
+    assert starts[2] == monday + 4 * DAY_S + 20 * 3600.0, "11 hours are longer than a night: Friday evening"
+    assert starts[3] >= weeks[1], "three days are longer than the weekend: it waits for the budget"
+    book = control.books[0]
+    assert book.used[0] == round(0.2 * MJ_PER_KWH)
+    assert book.beyond[0] == round(0.4 * MJ_PER_KWH)
+    assert done.notes["budget b: used in spare hours beyond it, in thousandths of kWh"] == 400
+    plain, _ = run(jobs_of(rows), budget(0.25, "ann", edges=weeks))
+    assert plain.schedule.start_s[1] >= weeks[1], "a site that does not say so lets them wait"
+
+
+def test_spare_hours_of_one_budget_leave_another_one_kept() -> None:
+    monday = 4 * DAY_S
+    rows = [(monday + 9 * 3600.0 + k, 1, 3600.0, 3600.0, 100.0, "ann") for k in range(3)]
+    done, _ = run(jobs_of(rows), budget(0.15, "ann", spare=NIGHTS), replace(budget(0.25), name="centre"))
+    starts = done.schedule.start_s
+    assert starts[0] < monday + 10 * 3600.0
+    assert monday + 20 * 3600.0 <= starts[1] < monday + 21 * 3600.0
+    assert starts[2] >= MONTHS[1], "nothing is left of the centre's"
+
+
+def test_spare_hours_follow_the_clock_of_the_zone() -> None:
+    berlin = SpareHours.of(["Mon-Fri 20:00-06:00", "Sat-Sun"], ZoneInfo("Europe/Berlin"))
+    assert berlin.weekly == ((1200, 1800), (2640, 3240), (4080, 4680), (5520, 6120), (6960, 10080))
+    winter, summer = (
+        datetime.fromisoformat(day).timestamp() for day in ("2026-03-27T12:00+01:00", "2026-10-23T12:00+02:00")
+    )
+    hours = [np.diff(berlin.span(at, 40 * 3600.0))[0] / 3600.0 for at in (winter, summer)]
+    assert hours == [51.0, 53.0], "the weekend of a clock change, Friday 20:00 to midnight of Sunday"
+    assert berlin.span(winter, 54 * 3600.0) == (math.inf, math.inf)
+
+
+def test_a_long_queue_is_no_reason_to_wait_for_ever() -> None:
+    """Each of 450 jobs takes a day's budget: the last ones were barred for ever by the periods that are looked at."""
+    books = BudgetBooks([budget(0.1, "ann", edges=np.arange(1000) * DAY_S)], 600.0)
+    jobs = {str(k): JobDemand("ann", "", 100.0, 3600.0) for k in range(450)}
+    jobs["large"] = JobDemand("ann", "", 101.0, 3600.0)
+    books.let_through(0.0, jobs)
+    assert [name for name, one in books.barred.items() if math.isinf(one.until_s)] == ["large"]
+    assert sorted(one.until_s for one in books.barred.values())[-2] >= 400 * DAY_S
 
 
 def test_without_a_budget_that_binds_nothing_changes() -> None:
@@ -259,8 +335,13 @@ def test_months_of_a_zone_have_their_hours(tmp_path: Path) -> None:
     [
         ("amount = 12.5", "amount = -1", "amount"),
         ("amount = 12.5", "amount = nan", "amount"),
-        ('account = "phys"', 'account = "fys"', "account 'fys' is unknown"),
-        ('account = "phys"', 'account = "phys"\nuser = "ann"', "a user and an account"),
+        ('account = "phys"', 'account = "phys"\nproject = "x"', "states account and project"),
+        ('account = "phys"', 'account = ""', "account is empty"),
+        ('period = "month"', 'over = "spare-hours"', "no spare hours"),
+        ("[accounts]", 'spare_hours = ["Sun-Sat"]\n[accounts]', "spare_hours: 'Sun-Sat' states no hours"),
+        ("[accounts]", 'spare_hours = ["20:00-25:00"]\n[accounts]', "states no hours"),
+        ("[accounts]", 'spare_hours = ["Mon-Sun"]\n[accounts]', "every hour of the week is spare"),
+        ('account = "phys"', 'account = "phys"\nuser = "ann"', "states user and account"),
         ('begin = "2026-01-01"', 'begin = "2028-01-01"', "ends before it begins"),
         ('begin = "2026-01-01"', 'begin = "2026-1-41"', "is no day"),
         ("Europe/Berlin", "Mars/Olympus", "time_zone"),
@@ -280,6 +361,17 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, old: str, new: str,
     with pytest.raises(InputError, match=says) as found:
         read_budgets(tmp_path / "b.toml")
     assert "b.toml" in str(found.value)
+
+
+def test_an_account_that_neither_the_file_nor_the_jobs_name_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(FILE.replace('account = "phys"', 'account = "fys"'))
+    control = {"part": "energy-budgets", "budgets": str(tmp_path / "b.toml")}
+    jobs = jobs_of([(0.0, 1, 10.0, 10.0, 50.0, "ann")])
+    with pytest.raises(InputError, match=r"budget phys: account 'fys' is unknown: .* no column account"):
+        simulate(jobs, MACHINE, load_policy("easy", controls=[control]))
+    named = replace(jobs, extra={"account": np.array(["phys"])})
+    notes = simulate(named, MACHINE, load_policy("easy", controls=[control])).notes
+    assert notes["budget phys: jobs that it concerns"] == 0
 
 
 def test_a_row_names_its_file(tmp_path: Path) -> None:

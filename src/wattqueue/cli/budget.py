@@ -61,7 +61,8 @@ def _lines(one: Mapping[str, Any]) -> Iterator[str]:
     """Yield a budget in words, and a warning before it is used up."""
     import time
 
-    who = f"account {one['account']}" if one["account"] else ", ".join(one["users"][:5]) or "all jobs"
+    whose = next((f"{kind} {one[kind]}" for kind in ("account", "project") if one.get(kind)), "")
+    who = whose or ", ".join(one["users"][:5]) or "all jobs"
     booked, amount = one["used"] + one["held"], one["amount"]
     of = "no limit now" if amount is None else f"of {_amount(one, amount)}"
     renewal_s = one["renewal_s"]
@@ -72,6 +73,12 @@ def _lines(one: Mapping[str, Any]) -> Iterator[str]:
         f"budget {one['name']} ({who}): {_amount(one, one['used'])} used, {_amount(one, one['held'])} set aside, {of}"
     )
     yield f"{text}{until}{waits}"
+    if one.get("beyond"):
+        yield f"  {_amount(one, one['beyond'])} were used in spare hours, beyond it"
+    if one.get("kept", (0, 0))[1]:
+        yield f"  {one['kept'][0]} of {one['kept'][1]} periods before were kept"
+    if one.get("idle"):
+        yield f"  on average {100.0 * one['idle']:.1f} % of it were set aside for ended jobs and never used"
     if one["forecast"] is not None:
         low, middle, high = (_amount(one, value) for value in one["forecast"])
         yield f"  forecast of what will be used then: {middle} (8 of 10 times {low} to {high})"
@@ -97,13 +104,17 @@ def set_(
     amount: Annotated[float, typer.Option(min=0.0, max=1e12, help="Of one period, in the unit.")],
     unit: Annotated[str, typer.Option(help="kWh, or what --prices counts: EUR, gCO2.")] = "kWh",
     user: Annotated[str | None, typer.Option(help="Of this user's jobs.")] = None,
-    account: Annotated[str | None, typer.Option(help="Of this account's jobs; without both: of all jobs.")] = None,
+    account: Annotated[str | None, typer.Option(help="Of this account's jobs; without any of these: of all.")] = None,
+    project: Annotated[str | None, typer.Option(help="Of jobs for this project, in Slurm their wckey.")] = None,
     period: Annotated[Literal["day", "week", "month"], typer.Option(help="How often it renews.")] = "month",
     quantile: Annotated[
         float | None, typer.Option(min=0.01, max=1.0, help="Set aside what this share of jobs used, not the maximum.")
     ] = None,
     prices: Annotated[Path | None, typer.Option(help="CSV of prices or intensities, for another unit.")] = None,
     qos: Annotated[str | None, typer.Option(help="Slurm's QOS of its jobs, for `wattqueue budget keep`.")] = None,
+    over: Annotated[
+        Literal["wait", "spare-hours"], typer.Option(help="What becomes of jobs for which it has no room.")
+    ] = "wait",
     config: Config = CONFIG,
 ) -> None:
     """Set a budget in the site's file; the controller takes it over in its next round."""
@@ -115,7 +126,14 @@ def set_(
     if settings.budgets is None:
         raise InputError("no file of budgets is stated", where=config, hint='add [budgets] with file = "budgets.toml"')
     mode = {} if quantile is None else {"mode": "quantile", "quantile": quantile}
-    about = {"user": user, "account": account, "prices": None if prices is None else str(prices.absolute()), "qos": qos}
+    about = {
+        "user": user,
+        "account": account,
+        "project": project,
+        "qos": qos,
+        "prices": None if prices is None else str(prices.absolute()),
+    }
+    mode |= {} if over == "wait" else {"over": over}
     row = {"name": name, "amount": amount, "unit": unit, "period": period, **about, **mode}
     path = settings.budgets.file
     set_budget(path, {key: value for key, value in row.items() if value is not None})
@@ -156,7 +174,7 @@ def keep(
     while True:
         try:
             if time.monotonic() - checked_s >= CHECKED_S:
-                budgets = {one.qos: one.name for one in read_budgets(settings.budgets.file, live=True) if one.qos}
+                budgets = {one.qos: one.name for one in read_budgets(settings.budgets.file) if one.qos}
                 if not budgets:
                     hint = 'state qos = "NAME" in a budget, or `wattqueue budget set ... --qos NAME`'
                     raise InputError("no budget names a QOS", where=settings.budgets.file, hint=hint)

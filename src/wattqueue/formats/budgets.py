@@ -7,10 +7,12 @@
     phys = ["ann", "bob"]
     [[budgets]]
     name = "phys"
-    account = "phys"      # or user = "ann"; neither: all jobs together
+    account = "phys"      # or user = "ann", or project = "climate"; none of them: all jobs together
     amount = 1200.0
     unit = "kWh"          # or EUR, gCO2, ... by a file of prices
     period = "month"
+    over = "wait"         # or "spare-hours": what has no budget left runs in them
+    spare_hours = ["Mon-Fri 20:00-06:00", "Sat-Sun"]   # above the first [[budgets]]
 
 Times are seconds on the clock of the jobs, as Unix time; a trace that begins at 0 begins in 1970.
 """
@@ -28,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from wattqueue.errors import InputError, nearest
+from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import in_folder
@@ -36,6 +38,7 @@ from wattqueue.formats.tariff import gaps, parse_source, read_tariff
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.budgets import MICRO, MJ_PER_KWH, Budget, overlapping
 from wattqueue.model.signals import Series
+from wattqueue.model.spare_hours import SpareHours
 
 FIRST, LAST = 1970, 2100
 """Years of the periods of a budget without dates."""
@@ -48,6 +51,9 @@ class BudgetRow(Section):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     user: str | None = None
     account: str | None = None
+    """One of ``[accounts]``, or else of the resource manager or the job table."""
+    project: str | None = None
+    """The wckey of jobs in Slurm and in its accounting, ``project`` in Flux."""
     amount: Annotated[float, Field(ge=0, le=1e12)]
     """Of one period, in the unit."""
     unit: Annotated[str, Field(min_length=1, max_length=12)] = "kWh"
@@ -63,6 +69,8 @@ class BudgetRow(Section):
     quantile: Annotated[float, Field(gt=0, le=1)] = 0.95
     qos: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9_.-]*$")] = ""
     """A QOS of Slurm that all its jobs have, and no others: it limits them while no controller is at work."""
+    over: Literal["wait", "spare-hours"] = "wait"
+    """What becomes of jobs for which it has no room."""
 
 
 class BudgetFile(Section):
@@ -71,14 +79,15 @@ class BudgetFile(Section):
     time_zone: str = "UTC"
     accounts: dict[str, list[str]] = Field(default_factory=dict)
     """Users of each account."""
+    spare_hours: list[str] = Field(default_factory=list)
+    """Hours of the week, as ``Mon-Fri 20:00-06:00`` or ``Sat-Sun``."""
     budgets: Annotated[list[BudgetRow], Field(min_length=1)]
 
 
-def read_budgets(path: Path, *, live: bool = False) -> tuple[Budget, ...]:
-    """Return the budgets of a file. ``live``: an account that lists no users is one of the resource manager.
+def read_budgets(path: Path) -> tuple[Budget, ...]:
+    """Return the budgets of a file. An account that lists no users is one of the resource manager.
 
-    Raises: InputError naming file and key: an unknown account, periods that overlap, a negative amount, a price series
-        with a gap.
+    Raises: InputError naming file and key: periods that overlap, a negative amount, a price series with a gap.
     """
     file = read_model(path, BudgetFile, read_toml(path))
     try:
@@ -87,7 +96,14 @@ def read_budgets(path: Path, *, live: bool = False) -> tuple[Budget, ...]:
         raise InputError(
             f"time_zone {file.time_zone!r} is unknown", where=path, hint="such as Europe/Berlin"
         ) from error
-    found = [_budget(row, file, zone, path, live=live) for row in file.budgets]
+    spare = None
+    if file.spare_hours:
+        try:
+            spare = SpareHours.of(file.spare_hours, zone)
+        except ValueError as error:
+            hint = "such as Mon-Fri 20:00-06:00, or Sat-Sun"
+            raise InputError(f"spare_hours: {error}", where=path, hint=hint) from error
+    found = [_budget(row, file, zone, path, spare) for row in file.budgets]
     for name in {one.name for one in found}:
         spans = [(float(one.edge_s[0]), float(one.edge_s[-1])) for one in found if one.name == name]
         if overlapping(spans):
@@ -111,7 +127,7 @@ def set_budget(path: Path, row: Mapping[str, object]) -> None:
     trial = path.with_name(f".{path.name}.trial")
     atomic_text(trial, text)
     try:
-        read_budgets(trial, live=True)
+        read_budgets(trial)
     except InputError as error:
         raise InputError(str(error).replace(str(trial), str(path))) from error
     finally:
@@ -119,30 +135,33 @@ def set_budget(path: Path, row: Mapping[str, object]) -> None:
     atomic_text(path, text, mode=stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)
 
 
-def _budget(row: BudgetRow, file: BudgetFile, zone: ZoneInfo, path: Path, *, live: bool) -> Budget:
+def _budget(row: BudgetRow, file: BudgetFile, zone: ZoneInfo, path: Path, spare: SpareHours | None) -> Budget:
     where = f"{path}: budget {row.name}"
-    if row.user is not None and row.account is not None:
-        raise InputError("states a user and an account", where=where, hint="state one of them")
+    stated = [kind for kind in ("user", "account", "project") if getattr(row, kind) is not None]
+    if len(stated) > 1:
+        raise InputError(f"states {' and '.join(stated)}", where=where, hint="state one of them")
+    if stated and not getattr(row, stated[0]):
+        raise InputError(f"{stated[0]} is empty", where=where, hint="leave it out for a budget of all jobs")
+    if row.over == "spare-hours" and spare is None:
+        raise InputError("no spare hours are stated", where=where, hint='state spare_hours = ["Sat-Sun"] in the file')
     users = [] if row.user is None else [row.user]
-    of_slurm = row.account if live and row.account is not None and row.account not in file.accounts else ""
-    if row.account is not None and not of_slurm:
-        if row.account not in file.accounts:
-            hint = nearest(row.account, file.accounts) or "list its users in [accounts]"
-            raise InputError(f"account {row.account!r} is unknown", where=where, hint=hint)
+    if row.account in file.accounts:
         users = file.accounts[row.account]
         if not users:
             raise InputError(f"account {row.account!r} has no user", where=where)
+    of_manager = row.account if row.account is not None and not users else ""
     edges = _edges(row, zone, where)
     if (row.prices is None) != (row.unit == "kWh"):
         hint = "a budget in kWh has no prices, any other unit needs them"
         raise InputError(f"unit {row.unit} and prices do not fit", where=where, hint=hint)
-    if row.qos and (row.unit != "kWh" or row.mode != "maximum"):
-        hint = 'a QOS counts watt-minutes of whole time limits: unit = "kWh", mode = "maximum", or leave qos out'
+    if row.qos and (row.unit != "kWh" or row.mode != "maximum" or row.over != "wait"):
+        hint = 'a QOS counts whole time limits of jobs that wait: unit = "kWh", mode = "maximum", over = "wait"; or no qos'
         raise InputError("a QOS cannot keep it", where=where, hint=hint)
     series = None if row.prices is None else _series(row, path, where, edges)
     amount = round(row.amount * (MJ_PER_KWH if series is None else MICRO))
     mode = {"mode": row.mode, "quantile": row.quantile if row.mode == "quantile" else 1.0}
-    return Budget(row.name, frozenset(users), amount, row.unit, edges, series, account=of_slurm, qos=row.qos, **mode)  # type: ignore[arg-type]
+    more = {"project": row.project or "", "qos": row.qos, "spare": spare if row.over == "spare-hours" else None, **mode}
+    return Budget(row.name, frozenset(users), amount, row.unit, edges, series, account=of_manager, **more)  # type: ignore[arg-type]
 
 
 def _series(row: BudgetRow, path: Path, where: str, edges: NDArray[np.float64]) -> Series:

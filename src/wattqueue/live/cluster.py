@@ -156,6 +156,8 @@ class Details(NamedTuple):
     """1 for a plain job, more for one of several components."""
     throttle: int
     """Tasks of its array that may run at once; 0 for all."""
+    project: str = ""
+    """What it is for, as its user stated it: the wckey in Slurm."""
 
 
 def user_holds(row: Job, details: Details) -> bool:

@@ -3,22 +3,25 @@
 What a job may use at most is set aside before it starts, on every period in which it may run: its time limit at the
 stated maximum of its units, or of a budget in mode ``quantile`` that quantile of the shares that ended jobs used of
 theirs. After its end what was measured replaces it. A job for which nothing is left is barred until the first period
-that has room for it, and keeps no other from starting; what it will need then is kept for it.
+that has room for it, or until spare hours that are long enough where its budget lets jobs run in them; it keeps no
+other from starting, and what it will need then is kept for it.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from wattqueue.model.budgets import Amounts, Book, Budget
+from wattqueue.model.budgets import Amounts, Book, Budget, add_to
 
 MOST_PERIODS = 400
-"""Periods that are looked at for a start."""
+"""Periods that are looked at for a start, fewer where not of all jobs it is found when they fit."""
+FEWER = 30
 LEARNED = 200
 """Ended jobs of a user of which a quantile is taken, and jobs of others before the user has as many as ``OWN``."""
 OWN = 20
@@ -33,6 +36,7 @@ class JobDemand(NamedTuple):
     account: str
     watts: float
     span_s: float
+    project: str = ""
 
 
 class Barred(NamedTuple):
@@ -42,6 +46,56 @@ class Barred(NamedTuple):
     by: str
 
 
+class Settled(NamedTuple):
+    """What a job used by period that was booked, and whether in spare hours beyond the budget."""
+
+    book: Book
+    amounts: Amounts
+    spare: bool
+
+
+Asked = list[Amounts | None]
+"""What a job books on each budget of its group; None on one beyond which it runs in spare hours."""
+NOTHING: Asked = []
+
+
+@dataclass
+class _Refused:
+    """Jobs that were refused: one that asks for no less of the same is refused, too, since what is left only falls."""
+
+    spans: list[float] = field(default_factory=list)
+    """In rising order, those of ``watts`` in falling order."""
+    watts: list[float] = field(default_factory=list)
+
+    def covers(self, job: JobDemand) -> bool:
+        """Whether a job asks for no less than a refused one."""
+        k = bisect_right(self.spans, job.span_s)
+        return k > 0 and self.watts[k - 1] <= job.watts
+
+    def add(self, job: JobDemand) -> None:
+        """Add a job that is not covered."""
+        k = bisect_left(self.spans, job.span_s)
+        end = k
+        while end < len(self.watts) and self.watts[end] >= job.watts:
+            end += 1
+        self.spans[k:end], self.watts[k:end] = [job.span_s], [job.watts]
+
+
+@dataclass
+class _Group:
+    """Jobs of one user, account and project in a pass: their budgets, and which of them were refused."""
+
+    books: list[tuple[int, Book, float]]
+    """Number and book of each budget, with the share of a job's maximum that is set aside."""
+    freed: bool
+    barred: float = 0
+    later: Barred | None = None
+    """What bars those of which it is only found whether they fit now."""
+    refused: _Refused = field(default_factory=_Refused)
+    never: dict[str, _Refused] = field(default_factory=dict)
+    """Jobs for which no period has room, by the budget."""
+
+
 @dataclass
 class BudgetBooks:
     """The books of some budgets. Jobs have names of the caller's."""
@@ -49,50 +103,69 @@ class BudgetBooks:
     budgets: Sequence[Budget]
     ahead_s: float
     """How long after a job was let through it may start."""
-    exact: float = math.inf
-    """Of so many barred jobs of the same budgets it is found when they fit, and that is kept for them; the others are
-    barred until the next period, and who asks must ask again then."""
+    exact: tuple[float, float] = math.inf, math.inf
+    """Of so many barred jobs of a group, and of so many in all, it is found when they fit, and that is kept for them;
+    the others are barred until the next period, and who asks must ask again then."""
     barred: dict[str, Barred] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)
     """What ended jobs used of their maximum, by user; of all under the empty name."""
-    _kept: dict[str, list[Amounts]] = field(default_factory=dict)
-    """What is kept for barred jobs."""
-    freed: bool = False
-    """Whether a job has left something since jobs were let through last."""
+    freed: set[int] = field(default_factory=set)
+    """Numbers of the budgets of which a job has left something since jobs were let through last."""
+    _asked: dict[str, Asked] = field(default_factory=dict)
+    """What is kept for barred jobs, and for those that were let through."""
+    owners: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
+    """Numbers of the budgets of each user, account and project."""
 
     def __post_init__(self) -> None:
         """Begin a book for each budget."""
         self.books = [Book(one) for one in self.budgets]
 
-    def of(self, job: JobDemand) -> list[tuple[Book, float]]:
-        """Return the books of a job, with the share of its maximum that each sets aside."""
-        concerned = (book for book in self.books if book.budget.concerns(job.user, job.account))
-        return [(book, self._share(book.budget, job.user)) for book in concerned]
+    def numbers(self, user: str, account: str, project: str) -> list[int]:
+        """Return the numbers of the budgets on which jobs of a user, an account and a project are booked."""
+        owner = user, account, project
+        if owner not in self.owners:
+            self.owners[owner] = [k for k, one in enumerate(self.budgets) if one.concerns(*owner)]
+        return self.owners[owner]
+
+    def of(self, job: JobDemand) -> list[tuple[int, Book, float]]:
+        """Return the books of a job with their numbers, and the share of its maximum that each sets aside."""
+        found = ((k, self.books[k]) for k in self.numbers(job.user, job.account, job.project))
+        return [(k, book, self._share(book.budget, job.user)) for k, book in found]
 
     def begin(self, name: str, job: JobDemand, first_s: float, last_s: float | None = None) -> None:
         """Set aside what a job may use that starts at ``first_s``, or until ``last_s``."""
-        span_s = min(job.span_s, LONGEST_S)
-        for book, share in self.of(job):
-            book.hold(name, book.budget.most(job.watts * share, span_s, first_s, last_s or first_s))
+        span_s, asked = min(job.span_s, LONGEST_S), self._asked.pop(name, NOTHING)
+        for place, (_, book, share) in enumerate(self.of(job)):
+            spare = name in book.spare or (len(asked) > place and asked[place] is None)
+            book.hold(name, book.budget.most(job.watts * share, span_s, first_s, last_s or first_s), spare=spare)
 
-    def end(self, name: str, job: JobDemand, start_s: float, end_s: float, drawn_w: float) -> None:
+    def end(self, name: str, job: JobDemand, start_s: float, end_s: float, drawn_w: float) -> list[Settled]:
         """Book what a job used in place of what was set aside for it."""
-        for book in self.books:
-            if name in book.held or book.budget.concerns(job.user, job.account):
-                self.freed = True
-                book.settle(name, book.budget.used(drawn_w, start_s, end_s))
+        mine, found = self.numbers(job.user, job.account, job.project), []
+        for k, book in enumerate(self.books):
+            if name in book.held or k in mine:
+                self.freed.add(k)
+                amounts = dict.fromkeys(book.held.get(name, {}), 0) | book.budget.used(drawn_w, start_s, end_s)
+                found.append(Settled(book, amounts, name in book.spare))
+                book.settle(name, amounts, end_s - start_s)
         if 0.0 < job.watts * job.span_s < math.inf:
             for key in {job.user, ""}:
                 kept = self.shares.setdefault(key, [])
                 kept.append(drawn_w * (end_s - start_s) / (job.watts * job.span_s))
                 del kept[:-LEARNED]
+        return found
 
     def drop(self, name: str) -> None:
         """Forget what was set aside for a job that did not start."""
-        for book in self.books:
+        for k, book in enumerate(self.books):
             if name in book.held:
-                self.freed = True
+                self.freed.add(k)
                 book.settle(name, {})
+
+    def cancel(self, name: str, job: JobDemand) -> None:
+        """Free what was kept for a job that waits no more, and was not released."""
+        if self._asked.pop(name, NOTHING):
+            self.freed.update(self.numbers(job.user, job.account, job.project))
 
     def let_through(self, now_s: float, waiting: Mapping[str, JobDemand]) -> dict[str, float]:
         """Let jobs through in their order as far as budgets reach, and bar the others.
@@ -100,81 +173,88 @@ class BudgetBooks:
         Returns the times until which jobs are barred that were barred until another time before; now for none.
         """
         others: list[Amounts] = [{} for _ in self.books]
-        barred: dict[tuple[tuple[str, float], ...], tuple[int, JobDemand]] = {}
-        """How many jobs were barred by their budgets and shares, and the least of them."""
-        changed: dict[str, float] = {}
-        before, self.barred = self.barred, {}
+        groups: dict[tuple[str, str, str], _Group] = {}
+        before, asked_before, exact_left = self.barred, self._asked, self.exact[1]
+        self.barred, self._asked, changed = {}, {}, {}
         for name, job in waiting.items():
-            books = self.of(job)
-            if not books:
+            owner = job.user, job.account, job.project
+            group = groups.get(owner)
+            if group is None:
+                books = self.of(job)
+                group = groups[owner] = _Group(books, any(k in self.freed for k, _, _ in books))
+            if not group.books:
                 continue
-            kept = before.get(name)
-            if kept is not None and kept.until_s > now_s and (not self.freed or kept.until_s == math.inf):
-                found, amounts = kept, self._kept[name]  # nothing was freed, or it is too large for any period
+            kept, asked = before.get(name), NOTHING
+            if kept is not None and kept.until_s > now_s and (not group.freed or kept.until_s == math.inf):
+                found = kept  # nothing was freed, or it is too large for any period
+                asked = asked_before.get(name, NOTHING)
+                exact_left, group.barred = exact_left - bool(asked), group.barred + bool(asked)
+            elif group.barred >= self.exact[0] or exact_left <= 0:
+                found, asked = self._now(now_s, job, group, others)
             else:
-                key = tuple((book.budget.name, share) for book, share in books)
-                count, least = barred.get(key, (0, job))
-                if count < self.exact:
-                    found, amounts = self._earliest(now_s, job, books, others)
-                else:
-                    found, amounts = self._now(now_s, job, books, others, least)
-                if found.until_s > now_s:
-                    barred[key] = count + 1, min(job, least, key=lambda one: one.watts * one.span_s)
-            for (book, _), more in zip(books, amounts, strict=True):
-                sums = others[self.books.index(book)]
-                for period, amount in more.items():
-                    sums[period] = sums.get(period, 0) + amount
+                found, asked = self._earliest(now_s, job, group, others)
+                if now_s < found.until_s < math.inf:
+                    group.barred, exact_left = group.barred + 1, exact_left - 1
+            if asked:
+                self._asked[name] = asked
+                for (k, _, _), more in zip(group.books, asked, strict=True):
+                    add_to(others[k], more or {})
             if found.until_s > now_s:
-                self.barred[name], self._kept[name] = found, amounts
-            if found.until_s != max(before[name].until_s if name in before else now_s, now_s):
+                self.barred[name] = found
+            if found is not kept and found.until_s != max(now_s if kept is None else kept.until_s, now_s):
                 changed[name] = found.until_s
-        self.freed, self._kept = False, {name: self._kept[name] for name in self.barred}
+        self.freed.clear()
         return changed
 
-    def _now(
-        self,
-        now_s: float,
-        job: JobDemand,
-        books: list[tuple[Book, float]],
-        others: list[Amounts],
-        least: JobDemand,
-    ) -> tuple[Barred, list[Amounts]]:
-        """Return whether a job fits now, and what it books then; ``least`` is one that does not.
+    def _now(self, now_s: float, job: JobDemand, group: _Group, others: list[Amounts]) -> tuple[Barred, Asked]:
+        """Return whether a job fits now, and what it books then."""
+        if group.later is None or not group.refused.covers(job):
+            asked, short = self._asks(now_s, job, group, others)
+            if not short:
+                return Barred(now_s, ""), asked
+            group.refused.add(job)
+            group.later = group.later or Barred(
+                min(book.budget.next_chance_s(now_s, self.ahead_s) for _, book, _ in group.books), short[0].budget.name
+            )
+        return group.later, NOTHING
 
-        A job that asks for no less of the same does not fit either: what is left only falls.
-        """
-        renewal_s = min(book.budget.renewal_s(now_s) for book, _ in books)
-        if job.watts < least.watts or job.span_s < least.span_s:
-            latest_s = now_s + self.ahead_s
-            amounts = [book.budget.most(job.watts * share, job.span_s, now_s, latest_s) for book, share in books]
-            pairs = zip(books, amounts, strict=True)
-            if all(book.fits(more, others[self.books.index(book)]) for (book, _), more in pairs):
-                return Barred(now_s, ""), amounts
-        return Barred(renewal_s, books[0][0].budget.name), [{} for _ in books]
-
-    def _earliest(
-        self, now_s: float, job: JobDemand, books: list[tuple[Book, float]], others: list[Amounts]
-    ) -> tuple[Barred, list[Amounts]]:
+    def _earliest(self, now_s: float, job: JobDemand, group: _Group, others: list[Amounts]) -> tuple[Barred, Asked]:
         """Return when the budgets have room for a job and which one had none before, and what it books.
 
         Infinite where it fits into no period.
         """
-        at_s, by = now_s, ""
-        for _ in range(MOST_PERIODS if math.isfinite(job.span_s) else 0):
-            latest_s = at_s + self.ahead_s
-            amounts = [book.budget.most(job.watts * share, job.span_s, at_s, latest_s) for book, share in books]
-            short = [
-                book
-                for (book, _), more in zip(books, amounts, strict=True)
-                if not book.fits(more, others[self.books.index(book)])
-            ]
+        by = next((name for name, refused in group.never.items() if refused.covers(job)), "")
+        if by or not math.isfinite(job.span_s):
+            return Barred(math.inf, by or group.books[0][1].budget.name), NOTHING
+        at_s = now_s
+        for _ in range(MOST_PERIODS if math.isinf(self.exact[1]) else FEWER):
+            asked, short = self._asks(at_s, job, group, others)
             if not short:
-                return Barred(at_s, by), amounts
+                return Barred(at_s, by), asked
             by = by or short[0].budget.name
-            at_s = min(book.budget.renewal_s(at_s) for book in short)
-            if at_s == math.inf:
-                break
-        return Barred(math.inf, by or books[0][0].budget.name), [{} for _ in books]
+            at_s = max(book.budget.next_chance_s(at_s, self.ahead_s + job.span_s) for book in short)
+        if not self._asks(at_s, job, group, None)[1]:  # the queue before it is so long
+            group.barred = max(group.barred, self.exact[0]) if self.exact[0] < math.inf else group.barred
+            return Barred(at_s, by), NOTHING
+        group.never.setdefault(by, _Refused()).add(job)
+        return Barred(math.inf, by), NOTHING
+
+    def _asks(
+        self, at_s: float, job: JobDemand, group: _Group, others: list[Amounts] | None
+    ) -> tuple[Asked, list[Book]]:
+        """Return what a job books that may start at a time, and which books have no room; no ``others``: if empty."""
+        asked, short, latest_s = list[Amounts | None](), list[Book](), at_s + self.ahead_s
+        for k, book, share in group.books:
+            more = book.budget.most(job.watts * share, job.span_s, at_s, latest_s)
+            if others is None:
+                fits = all(amount <= book.budget.limit(period) for period, amount in more.items())
+            else:
+                fits = book.fits(more, others[k])
+            spare = not fits and book.budget.in_spare_hours(at_s, latest_s + job.span_s)
+            asked.append(None if spare else more)
+            if not fits and not spare:
+                short.append(book)
+        return asked, short
 
     def _share(self, budget: Budget, user: str) -> float:
         """Return the quantile of what ended jobs used; all of the maximum before any has ended."""

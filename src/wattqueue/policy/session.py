@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -238,9 +238,8 @@ class Session:
         return found
 
     def notes(self) -> dict[str, int]:
-        """Return the number of refused actions by reason."""
-        refused = {f"refused: {reason}": count for reason, count in sorted(self.refused.items())}
-        return refused | ({LIFTED: self.target_limits.lifted} if self.target_limits.lifted else {})
+        """Return the number of refused actions by reason, and what controls have to say."""
+        return _notes(self.refused, self.target_limits.lifted, self.needs.controls)
 
     def _pending(self, reader: int) -> tuple[Refusal, ...]:
         """Return the refusals since the same reader was last called, and forget them."""
@@ -443,3 +442,12 @@ def replay_instant(driver: Driver, needs: Capabilities, answers: InstantResult) 
         set_margin(driver.kernel, answers.pass_answers.margin_w)
     refused = run_pass(driver, driver.view(NOTHING), needs, answers.pass_answers)
     return whole and not refused
+
+
+def _notes(refusals: Mapping[str, int], lifted: int, controls: Sequence[object]) -> dict[str, int]:
+    """Return the number of refused actions by reason and of lifted limits, and what controls have to say."""
+    found = {f"refused: {reason}": count for reason, count in sorted(refusals.items())}
+    found |= {LIFTED: lifted} if lifted else {}
+    for control in controls:
+        found |= stated(control, "notes", dict)()
+    return found

@@ -52,8 +52,8 @@ submitline suspended systemcomment systemcpu timelimit timelimitraw totalcpu tre
 tresusageinmaxnode tresusageinmaxtask tresusageinmin tresusageinminnode tresusageinmintask tresusageintot
 tresusageoutave tresusageoutmax tresusageoutmaxnode tresusageoutmaxtask tresusageoutmin tresusageoutminnode
 tresusageoutmintask tresusageouttot uid user usercpu wckey wckeyid workdir"""
-READ = """jobid jobidraw jobname user uid account partition submit start end elapsed elapsedraw timelimit timelimitraw
-state submitline nnodes allocnodes reqnodes nodelist alloccpus ncpus reqmem alloctres consumedenergy
+READ = """jobid jobidraw jobname user uid account wckey partition submit start end elapsed elapsedraw timelimit
+timelimitraw state submitline nnodes allocnodes reqnodes nodelist alloccpus ncpus reqmem alloctres consumedenergy
 consumedenergyraw"""
 FIELDS = frozenset(HELPFORMAT.split())
 """The fields that ``sacct --helpformat`` names, Slurm 17 to 26, in small letters."""

@@ -167,15 +167,15 @@ def _extra(
 ) -> dict[str, NDArray[Any]]:
     """Return the columns that the engine does not read; those that hold nothing for any job are left out.
 
-    They are written as ``x_...`` columns of the job table: state, account, command line, CPUs, GPUs, memory, nodes
-    seen, whether the job was alone, energy with its quality and counter, and the number of counters that failed.
+    They are written as ``x_...`` columns of the job table: state, account, wckey, command line, CPUs, GPUs, memory,
+    nodes seen, whether the job was alone, energy with its quality and counter, and the number of counters that failed.
 
     ``alone`` is 1, 0 or -1 per run; ``seen`` counts nodes. Every array has one element per run, in the order of the
     job table.
     """
     names = reading.collected.names
     extra: dict[str, NDArray[Any]] = {}
-    for name in ("state", "account", "submit_line"):
+    for name in ("state", "account", "wckey", "submit_line"):
         labels = names[name].labels(getattr(runs, name))
         if labels.names:
             extra[name] = labels.values()

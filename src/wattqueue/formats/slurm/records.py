@@ -107,7 +107,7 @@ class Names:
 class JobRecords(NamedTuple):
     """One row per run, in order of the dump. Shapes (n,); NaN, 0 or -1 where nothing is known.
 
-    ``state``, ``user``, ``account``, ``app``, ``partition`` and ``submit_line`` are codes of Names.
+    ``state``, ``user``, ``account``, ``wckey``, ``app``, ``partition`` and ``submit_line`` are codes of Names.
     """
 
     line: Longs
@@ -134,6 +134,7 @@ class JobRecords(NamedTuple):
     """Slurm's state in capital letters, without what follows it (``CANCELLED by 1234``)."""
     user: Ints
     account: Ints
+    wckey: Ints
     app: Ints
     partition: Ints
     submit_line: Ints
@@ -175,7 +176,9 @@ class CollectedRuns:
 
     index: HostIndex = field(default_factory=HostIndex)
     names: dict[str, Names] = field(
-        default_factory=lambda: {k: Names() for k in ("state", "user", "account", "app", "partition", "submit_line")}
+        default_factory=lambda: {
+            k: Names() for k in ("state", "user", "account", "wckey", "app", "partition", "submit_line")
+        }
     )
     blocks: list[JobRecords] = field(default_factory=list)
     ranges: list[HostRanges] = field(default_factory=list)

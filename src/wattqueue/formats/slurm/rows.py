@@ -262,6 +262,7 @@ def _runs_of(
         names["state"].codes(state),
         names["user"].codes(column(frame, "user", "uid")),
         names["account"].codes(column(frame, "account")),
+        names["wckey"].codes(column(frame, "wckey").str.strip_prefix("*")),
         names["app"].codes(column(frame, "jobname")),
         names["partition"].codes(column(frame, "partition")),
         names["submit_line"].codes(column(frame, "submitline")),

@@ -35,7 +35,19 @@ if TYPE_CHECKING:
     import polars as pl
 
 COLUMNS = (
-    *("jobid", "jobname", "user", "account", "partition", "submit", "start", "end", "elapsedraw", "timelimitraw"),
+    *(
+        "jobid",
+        "jobname",
+        "user",
+        "account",
+        "wckey",
+        "partition",
+        "submit",
+        "start",
+        "end",
+        "elapsedraw",
+        "timelimitraw",
+    ),
     *("state", "nnodes", "alloccpus", "alloctres", "consumedenergyraw", "nodelist", "submitline"),
 )
 """The columns of the rows that are made.
@@ -157,6 +169,7 @@ def _rows(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "jobname": _word(job.get("name")),
         "user": _word(job.get("user") or job.get("user_name") or _inner(job, "association").get("user")),
         "account": _word(job.get("account")),
+        "wckey": _word(_inner(job, "wckey").get("wckey") or job.get("wckey")),
         "partition": _word(job.get("partition")),
         "submit": _text(_known(time, "submission") or _known(job, "submit_time")),
         "start": _text(_known(time, "start") or _known(job, "start_time")),

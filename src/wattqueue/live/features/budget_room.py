@@ -40,7 +40,10 @@ class WithDemand(Protocol):
 class Booked(Protocol):
     """Who keeps the books (``live.features.budgets``)."""
 
-    books: BudgetBooks
+    @property
+    def books(self) -> BudgetBooks:
+        """The books."""
+        ...
 
     @property
     def held(self) -> Mapping[str, WithDemand]:

@@ -11,55 +11,76 @@ Who asks (``wattqueue budget``) reads a file of each user, as for records of job
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from pwd import getpwuid
-from typing import Any, NamedTuple
+from pwd import getpwnam, getpwuid
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wattqueue.errors import WattQueueError
+from wattqueue.errors import WattQueueError, nearest
 from wattqueue.formats.budgets import read_budgets
-from wattqueue.live.cluster import Job
+from wattqueue.live.cluster import Details, Job
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.features.budget_room import BudgetRoom, run_name
+from wattqueue.live.features.budget_rows import AHEAD_S, SetAside, StoredBooks
+from wattqueue.live.features.budgets_shown import DAY_S, DAYS, BudgetsShown
 from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import USERS, EnergyFolder, EnergyRecord, read_records
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import ControllerState
-from wattqueue.live.table import Stage
+from wattqueue.live.table import Slots, Stage
 from wattqueue.live.world import Layout
-from wattqueue.model.budget_books import LONGEST_S, BudgetBooks, JobDemand
-from wattqueue.model.budgets import Amounts, Book, Budget
+from wattqueue.model.budget_books import LONGEST_S, Barred, BudgetBooks, JobDemand
+from wattqueue.model.budgets import Budget
 
-AHEAD_S, AGAIN_S = 600.0, 60.0
-"""How long after a job was let through it may start, and how often that is decided again where nothing happened."""
-EXACT = 20
-"""Of so many jobs that wait for the same budgets it is found when they fit."""
+AGAIN_S = 60.0
+"""How often it is decided again where nothing happened."""
 LATE_S = 180.0
 """Slurm ends a job so long after its limit at most: it looks every 30 s, and gives KillWait."""
 AWAITED_S = 7_200.0
 """So long a job that is gone is awaited in the records."""
-SHOWN_S = 30.0
-DAY_S = 86_400.0
-DAYS = 28
-"""Days of which a forecast is made."""
+NONE: Slots = np.zeros(0, np.int64)
 BARRED = "budget "
 """Begin of the reason of a job that a budget bars."""
 
 
-class SetAside(NamedTuple):
-    """A job for which something is set aside."""
+class Waiting(NamedTuple):
+    """A job that may start."""
 
-    uid: int
+    row: Job
+    details: Details | None
     demand: JobDemand
-    start_s: float
-    """Its start; minus the time of its release while nobody has seen it run."""
+    name: str
+    concerned: bool
+    """Whether any budget is for it."""
+
+
+@dataclass
+class Queue:
+    """The jobs that may start, in the order of their submission."""
+
+    slots: Slots = field(default_factory=lambda: NONE)
+    version: int = -1
+    """Of the table's queue; -1 has all of them looked up again."""
+    known: dict[int, Waiting] = field(default_factory=dict)
+    demands: dict[str, JobDemand] = field(default_factory=dict)
+    """Of those that a budget is for."""
+    barred: Slots = field(default_factory=lambda: NONE)
+    reasons: NDArray[np.object_] = field(default_factory=lambda: np.zeros(0, np.object_))
+
+    def bar(self, barred: Mapping[str, Barred]) -> None:
+        """Find slots and reasons of the barred jobs that wait."""
+        words = {one: reason(*one) for one in set(barred.values())}
+        found = [(slot, words[barred[one.name]]) for slot, one in self.known.items() if one.name in barred]
+        self.barred = np.array([slot for slot, _ in found], np.int64)
+        self.reasons = np.array([text for _, text in found], np.object_)
 
 
 @dataclass
@@ -75,93 +96,74 @@ class LiveBudgets:
     awaits: bool = False
     """Whether the accounting may still measure what a record calls modelled."""
     problem: str = ""
-    held: dict[str, SetAside] = field(default_factory=dict)
     _ended: dict[str, EnergyRecord] = field(default_factory=dict)
     """Final records of jobs that are not settled yet."""
     _gone_s: dict[str, float] = field(default_factory=dict)
     """Since when held jobs are neither running nor waiting."""
-    days: dict[str, dict[int, int]] = field(default_factory=dict)
-    """What jobs that ended on each day (since the epoch) used of each budget."""
+    accounts: Callable[[], Collection[str]] = tuple
+    """Returns those that the resource manager has; empty where that is not known."""
     _stamp: Stamp = ()
-    _decided: tuple[Any, ...] = ()
     _decided_s: float = -math.inf
+    _freed_s: float = -math.inf
+    """When all barred jobs were looked at again."""
     _next_s: float = math.inf
     """When the first barred job may be let through."""
     _recovered: bool = False
+    _strangers: tuple[str, ...] = ()
+    """What to say of users of budgets whom this host does not know."""
     _users: dict[int, str] = field(default_factory=dict)
+    queue: Queue = field(default_factory=Queue)
+    _begun: dict[str, Job] = field(default_factory=dict)
+    """Rows of running jobs that are set aside."""
 
     def __post_init__(self) -> None:
         """Read the file, and the books."""
-        self._stamp = stamp_of(self.path)
-        self._open(read_budgets(self.path, live=True))
+        self._stamp, self.stored = stamp_of(self.path), StoredBooks(self.memory)
+        self._open(read_budgets(self.path))
 
-    # -- books as rows ------------------------------------------------------------------------------
+    @property
+    def books(self) -> BudgetBooks:
+        """What is booked."""
+        return self.stored.books
+
+    @property
+    def held(self) -> dict[str, SetAside]:
+        """The jobs for which something is set aside."""
+        return self.stored.held
+
     def _open(self, budgets: tuple[Budget, ...]) -> None:
         """Take budgets, with what is booked on those of their names."""
-        self.books, self.held, self.days = BudgetBooks(budgets, AHEAD_S, EXACT), {}, {}
-        of: dict[str, list[Book]] = {}
-        for book in self.books.books:
-            of.setdefault(book.budget.name, []).append(book)
-        for name, state in self.memory.books.items():
-            kind, *key = json.loads(name)
-            values = json.loads(state)
-            if kind == "job":
-                uid, user, account, watts, span_s, start_s, amounts = values
-                self.held[key[0]] = SetAside(uid, JobDemand(user, account, watts, span_s), start_s)
-                for one, its in amounts.items():
-                    for book in of.get(one, ()):
-                        book.hold(key[0], _by_period(book.budget, its))
-            elif kind == "used":
-                for book in of.get(key[0], ()):
-                    if _owns(book.budget, key[1]):
-                        book.settle("", {book.budget.period(key[1]): values})
-            elif kind == "days":
-                self.days[key[0]] = {int(day): amount for day, amount in values.items()}
-            elif kind == "shares":
-                self.books.shares[key[0]] = values
-
-    def _note(self, name: str) -> None:
-        """Put what is set aside for a job into its row."""
-        amounts: dict[str, dict[str, int]] = {}
-        for book in self.books.books:
-            if held := book.held.get(name):
-                amounts.setdefault(book.budget.name, {}).update(_by_begin(book.budget, held))
-        one = self.held.get(name)
-        row = None if one is None else json.dumps([one.uid, *one.demand, one.start_s, amounts])
-        self.memory.book({json.dumps(["job", name]): row})
-
-    def _note_used(self, user: str) -> None:
-        """Put what is used into its rows."""
-        rows: dict[str, str | None] = {}
-        for book in self.books.books:
-            for begin, amount in _by_begin(book.budget, book.used).items():
-                rows[json.dumps(["used", book.budget.name, float(begin)])] = str(amount)
-        rows |= {json.dumps(["days", name]): json.dumps(days) for name, days in self.days.items()}
-        quantiles = any(book.budget.mode == "quantile" for book in self.books.books)
-        for key in {user, ""} if quantiles else ():
-            rows[json.dumps(["shares", key])] = json.dumps(self.books.shares.get(key, []))
-        self.memory.book(rows)
+        self.stored.open(budgets)
+        users = sorted({(one.name, user) for one in budgets for user in one.users if not _is_user(user)})
+        self._strangers = tuple(f"budget {name}: this host has no user {user!r}" for name, user in users)
 
     # -- a round ------------------------------------------------------------------------------------
     def look(self, now: RoundState) -> None:
         """Book starts and ends, and bar the jobs for which budgets have no room."""
         self._reread()
-        present = {_name(row) for row in now.jobs.rows((*now.running, *now.under_way))}
-        for row in now.jobs.rows(now.running):
-            self._begin(now, row)
+        self.stored.begin(now.now_s)
+        due = not 0.0 <= now.now_s - self._decided_s < AGAIN_S or self._next_s <= now.now_s
+        running = {_name(row): row for row in now.jobs.rows(now.running)}
+        for name, row in running.items():
+            if due or self._begun.get(name) is not row:
+                self._begin(now, name, row)
+        self._begun = running
+        present = running.keys() | {_name(row) for row in now.jobs.rows(now.under_way)}
         self._settle(now, present)
-        waiting = self._waiting(now)
-        state = (tuple(waiting), self._stamp)
-        due = not 0.0 <= now.now_s - self._decided_s < AGAIN_S
-        due |= self._next_s <= now.now_s
-        self.books.freed |= due  # a job that waited before others may have been cancelled
-        if due or self.books.freed or state != self._decided:
-            self.books.let_through(now.now_s, {name: one for name, (_, one) in waiting.items()})
-            self._decided, self._decided_s = state, now.now_s
+        if due:  # a job may be of another account now
+            self.queue.version = -1
+        if not 0.0 <= now.now_s - self._freed_s < AHEAD_S:  # what jobs are known to use has changed
+            self.books.freed.update(range(len(self.books.books)))
+            self._freed_s = now.now_s
+        changed, fresh = self._wait(now)
+        if due or fresh or self.books.freed:
+            self.books.let_through(now.now_s, self.queue.demands)
+            self._decided_s = now.now_s
             self._next_s = min((one.until_s for one in self.books.barred.values()), default=math.inf)
-        for name, one in self.books.barred.items():
-            if name in waiting and one.until_s > now.now_s:
-                now.jobs.bar(waiting[name][0], reason(one.until_s, one.by))
+            changed = True
+        if changed:
+            self.queue.bar(self.books.barred)
+        now.jobs.stage[self.queue.barred], now.jobs.reason[self.queue.barred] = Stage.BARRED, self.queue.reasons
         now.waiting = now.jobs.waiting()
 
     def _reread(self) -> None:
@@ -171,27 +173,27 @@ class LiveBudgets:
             return
         self._stamp = stamp
         try:
-            budgets = read_budgets(self.path, live=True)
+            budgets = read_budgets(self.path)
         except WattQueueError as error:
             self.problem = f"budgets: {error}"
             return
         self.problem = ""
         self._open(budgets)
+        self._decided_s, self.queue, self._begun = -math.inf, Queue(), {}
 
-    def _begin(self, now: RoundState, row: Job) -> None:
+    def _begin(self, now: RoundState, name: str, row: Job) -> None:
         """Set aside what a job may use that runs, once, and again where its start or limit is another."""
-        name = _name(row)
         known = self.held.get(name)
         demand = self._demand(now, row)
         if known is not None:  # who it belongs to is known from its submission
             demand = known.demand._replace(span_s=demand.span_s)
-        lacks = [book for book, _ in self.books.of(demand) if name not in book.held]
+        lacks = [book for _, book, _ in self.books.of(demand) if name not in book.held]
         if known is None and not lacks:
             return
         if known is None or known.start_s != row.start_s or known.demand != demand or lacks:
             self.held[name] = SetAside(row.uid, demand, row.start_s)
             self.books.begin(name, demand, row.start_s)
-            self._note(name)
+            self.stored.note(name)
 
     def starts(self, now: RoundState) -> None:
         """Set aside what the jobs may use that this round releases."""
@@ -203,15 +205,15 @@ class LiveBudgets:
                 demand = demand._replace(span_s=max(demand.span_s, placed.limit_s + LATE_S))
                 self.held[_name(row)] = SetAside(row.uid, demand, -now.now_s)
                 self.books.begin(_name(row), demand, now.now_s, now.now_s + AHEAD_S)
-                self._note(_name(row))
+                self.stored.note(_name(row))
 
-    def _settle(self, now: RoundState, present: set[str]) -> None:
+    def _settle(self, now: RoundState, present: AbstractSet[str]) -> None:
         """Book what jobs used that are gone: by their records, or the most after so long without one."""
         gone = [name for name in self.held if name not in present]
         self._gone_s = {name: self._gone_s.get(name, now.now_s) for name in gone}
-        recorded = self._recorded(gone) if gone and not self._recovered else {}
+        recorded = _recorded(self, gone) if gone and not self._recovered else {}
         self._recovered = True
-        waits = {_name(row) for row in now.jobs.rows(now.jobs.queue.tolist())}
+        waits = {_name(row) for row in now.jobs.rows(now.jobs.queue.tolist())} if gone else set()
         for name in gone:
             one, record = self.held[name], self._ended.pop(name, None) or recorded.get(name)
             if record is not None:
@@ -224,30 +226,22 @@ class LiveBudgets:
                 end_s = min(start_s + min(one.demand.span_s, LONGEST_S), self._gone_s[name])
                 self._end(name, start_s, max(end_s, start_s), one.demand.watts)
 
-    def _recorded(self, gone: list[str]) -> dict[str, EnergyRecord]:
-        """Return the records of jobs that ended before this controller began."""
-        uids = {self.held[name].uid for name in gone}
-        found = read_records([self.folder.folder / USERS / str(uid) for uid in uids])
-        return {run_name(one.job, one.submit_s): one for one in found if not (self.awaits and one.label == "modelled")}
-
     def _end(self, name: str, start_s: float, end_s: float, watts: float) -> None:
         one = self.held.pop(name)
-        before = [dict(book.used) for book in self.books.books]
-        self.books.end(name, one.demand, start_s, end_s, watts)
-        for book, used in zip(self.books.books, before, strict=True):
-            more = sum(book.used.values()) - sum(used.values())
-            days = self.days.setdefault(book.budget.name, {})
-            if more:
-                days[int(end_s // DAY_S)] = days.get(int(end_s // DAY_S), 0) + more
-            for day in [day for day in days if day < end_s // DAY_S - DAYS]:
-                del days[day]
-        self._note(name)
-        self._note_used(one.demand.user)
+        booked = self.books.end(name, one.demand, start_s, end_s, watts)
+        for book, amounts, spare in booked:
+            days, day = self.stored.days.setdefault(book.budget.name, {}), int(end_s // DAY_S)
+            if not spare:
+                days[day] = days.get(day, 0) + sum(amounts.values())
+            for old in [old for old in days if old < day - DAYS]:
+                del days[old]
+        self.stored.note(name)
+        self.stored.note_used(one.demand.user, booked)
 
     def _drop(self, name: str) -> None:
         self.held.pop(name)
         self.books.drop(name)
-        self._note(name)
+        self.stored.note(name)
 
     def final(self, record: EnergyRecord) -> None:
         """Take the record of a run; the next round books it."""
@@ -255,26 +249,42 @@ class LiveBudgets:
         if name in self.held:
             self._ended[name] = record
 
-    def _waiting(self, now: RoundState) -> dict[str, tuple[int, JobDemand]]:
-        """Return slot and demand of the jobs that may start and that a budget concerns, by submission."""
-        jobs = now.jobs
-        slots = [slot for slot in jobs.queue.tolist() if jobs.stage[slot] == Stage.HELD]
-        found = {}
-        for slot in sorted(slots, key=lambda slot: (float(jobs.first_s[slot]), slot)):
-            demand = self._demand(now, jobs.row[slot])
-            if any(budget.concerns(demand.user, demand.account) for budget in self.books.budgets):
-                found[_name(jobs.row[slot])] = slot, demand
-        return found
+    def _wait(self, now: RoundState) -> tuple[bool, bool]:
+        """Find the jobs that may start; return whether they changed, and whether some are new."""
+        jobs, queue = now.jobs, self.queue
+        slots = jobs.queue[jobs.stage[jobs.queue] == Stage.HELD]
+        if jobs.version == queue.version and np.array_equal(slots, queue.slots):
+            return False, False
+        known, details = queue.known, now.snapshot.details if queue.version < 0 else {}
+        rows, fresh = dict[int, Waiting](), False
+        for slot, row in zip(slots.tolist(), jobs.row[slots].tolist(), strict=True):
+            one = known.get(slot)
+            if one is None or one.row is not row or (details and details.get(row.key) != one.details):
+                one = self._look_up(now, row)
+                fresh |= one.concerned
+            rows[slot] = one
+        demands = {one.name: one.demand for one in rows.values() if one.concerned}
+        for name in queue.demands.keys() - demands.keys():
+            if name not in self.held:
+                self.books.cancel(name, queue.demands[name])
+        queue.slots, queue.version, queue.known, queue.demands = slots, jobs.version, rows, demands
+        return True, fresh
+
+    def waiting(self) -> Iterator[tuple[int, JobDemand]]:
+        """Yield user id and demand of the jobs that wait."""
+        return ((one.row.uid, one.demand) for one in self.queue.known.values())
+
+    def _look_up(self, now: RoundState, row: Job) -> Waiting:
+        demand = self._demand(now, row)
+        concerned = bool(self.books.numbers(demand.user, demand.account, demand.project))
+        return Waiting(row, now.snapshot.details.get(row.key), demand, _name(row), concerned)
 
     def _demand(self, now: RoundState, row: Job) -> JobDemand:
         """Return what a job may use at most."""
         watts = _most_node_w(now.planner.layout, row) * max(row.nodes, row.most_nodes if row.pending else 0)
-        return JobDemand(*self.owner(now, row), watts, row.walltime_s + LATE_S)
-
-    def owner(self, now: RoundState, row: Job) -> tuple[str, str]:
-        """Return user and account of a job, the account empty where it is not known."""
         details = now.snapshot.details.get(row.key)
-        return self._user(row.uid), "" if details is None else details.account
+        account, project = ("", "") if details is None else (details.account, details.project)
+        return JobDemand(self._user(row.uid), account, watts, row.walltime_s + LATE_S, project)
 
     def _user(self, uid: int) -> str:
         if uid not in self._users:
@@ -288,72 +298,19 @@ class LiveBudgets:
         """Yield what a person should know."""
         if self.problem:
             yield self.problem
+        yield from self._strangers
+        accounts = self.accounts()
+        for budget in self.books.budgets if accounts else ():
+            if budget.account and budget.account not in accounts:
+                near = nearest(budget.account, accounts)
+                yield f"budget {budget.name}: Slurm has no account {budget.account!r}{near and f'; {near}'}".strip()
 
 
-@dataclass
-class BudgetsShown:
-    """Writes what users see of budgets, in files that each alone can read."""
-
-    of: LiveBudgets
-    folder: EnergyFolder
-    _at_s: float = -math.inf
-    _mine: dict[int, set[int]] = field(default_factory=dict)
-    """Budgets of each user, as numbers, and the budgets that are meant."""
-    _budgets: Sequence[Budget] = ()
-    _told: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict)
-
-    def show(self, now: RoundState) -> None:
-        """Store the books, and write what users see. Raises: OutputError, OSError where that fails."""
-        self.of.memory.store_books()
-        if 0.0 <= now.now_s - self._at_s < SHOWN_S:
-            return
-        self._at_s, budgets = now.now_s, self.of.books.budgets
-        if budgets is not self._budgets:
-            self._mine, self._budgets = {}, budgets
-        shown = [self._shown(book, now.now_s) for book in self.of.books.books]
-        self._put(None, now.now_s, shown)
-        owners = {(one.uid, one.demand.user, one.demand.account) for one in self.of.held.values()}
-        owners |= {(row.uid, *self.of.owner(now, row)) for row in now.jobs.rows(now.jobs.queue.tolist())}
-        for uid, user, account in owners:
-            mine = self._mine.setdefault(uid, set())
-            mine |= {k for k, budget in enumerate(budgets) if budget.concerns(user, account)}
-        for uid, mine in self._mine.items():
-            self._put(uid, now.now_s, [shown[k] for k in sorted(mine)])
-
-    def _put(self, uid: int | None, now_s: float, budgets: list[dict[str, Any]]) -> None:
-        """Write what a user sees, the controller's account where there is no user, if it is another than before."""
-        if self._told.get(uid) != budgets and (budgets or uid in self._told):
-            self._told[uid] = budgets
-            self.folder.put_budgets(uid, json.dumps({"time_s": round(now_s), "budgets": budgets}) + "\n")
-
-    def _shown(self, book: Book, now_s: float) -> dict[str, Any]:
-        """Return the state of a budget in the period at a time, in its smallest unit."""
-        budget, period = book.budget, book.budget.period(now_s)
-        limit, renewal_s = budget.limit(period), budget.renewal_s(now_s)
-        return {
-            "name": budget.name, "unit": budget.unit, "mode": budget.mode, "account": budget.account,
-            "users": sorted(budget.users), "amount": None if math.isinf(limit) else limit,
-            "used": book.used.get(period, 0), "held": book.booked(period) - book.used.get(period, 0),
-            "renewal_s": None if math.isinf(renewal_s) else renewal_s,
-            "barred": sum(one.by == budget.name for one in self.of.books.barred.values()),
-            "forecast": forecast(self.of.days.get(budget.name, {}), book.used.get(period, 0), now_s, renewal_s),
-        }  # fmt: skip
-
-
-def forecast(days: Mapping[int, int], used: int, now_s: float, end_s: float) -> tuple[int, int, int] | None:
-    """Return (low, middle, high) of what is used at the end of a period: the middle 80 %, days taken as independent.
-
-    Of the daily amounts of the last ``DAYS`` whole days; None before there are three of them.
-    """
-    today = int(now_s // DAY_S)
-    first = max(min(days, default=today), today - DAYS)
-    known = np.array([days.get(day, 0) for day in range(first, today)], np.float64)
-    left = (end_s - now_s) / DAY_S
-    if len(known) < 3 or not math.isfinite(left):
-        return None
-    more, error = known.mean() * left, 1.2816 * known.std(ddof=1) * math.sqrt(left + left**2 / len(known))
-    low, middle, high = (round(used + max(0.0, more + sign * error)) for sign in (-1.0, 0.0, 1.0))
-    return low, middle, high
+def _recorded(budgets: LiveBudgets, gone: Iterable[str]) -> dict[str, EnergyRecord]:
+    """Return the records of jobs that ended before this controller began."""
+    uids = {budgets.held[name].uid for name in gone}
+    found = read_records([budgets.folder.folder / USERS / str(uid) for uid in uids])
+    return {run_name(one.job, one.submit_s): one for one in found if not (budgets.awaits and one.label == "modelled")}
 
 
 def reason(until_s: float, by: str) -> str:
@@ -368,34 +325,23 @@ def _most_node_w(layout: Layout, row: Job) -> float:
     return max((float(layout.machine.partitions[p].max_w or math.inf) for p in parts), default=0.0)
 
 
+def _is_user(name: str) -> bool:
+    try:
+        return bool(getpwnam(name))
+    except KeyError:
+        return False
+
+
 def _name(row: Job) -> str:
     return run_name(row.key.name, row.key.submit_s)
-
-
-def _by_begin(budget: Budget, amounts: Amounts) -> dict[str, int]:
-    """Return amounts by the begin of their periods: a file that is changed may number periods otherwise."""
-    edges = budget.edge_s.tolist()
-    return {str(edges[period]): amount for period, amount in amounts.items() if 0 <= period < len(edges) - 1}
-
-
-def _by_period(budget: Budget, amounts: Mapping[str, int]) -> Amounts:
-    found: Amounts = {}
-    for begin, amount in amounts.items():
-        if _owns(budget, float(begin)):
-            period = budget.period(float(begin))
-            found[period] = found.get(period, 0) + amount
-    return found
-
-
-def _owns(budget: Budget, begin_s: float) -> bool:
-    """Whether an amount is booked on this part of a budget, which may have several, one after the other."""
-    return bool(budget.edge_s[0] <= begin_s < budget.edge_s[-1])
 
 
 def budgets_extension(budgets: LiveBudgets, energies: EnergyRecorder) -> Extension:
     """Return the stages that keep budgets."""
     energies.final, budgets.awaits = budgets.final, energies.accounting is not None
-    shown, room = BudgetsShown(budgets, energies.folder), BudgetRoom(budgets, energies.folder)
+    budgets.accounts = lambda: energies.accounts
+    shown = BudgetsShown(budgets.stored, budgets.waiting, energies.folder)
+    room = BudgetRoom(budgets, energies.folder)
 
     def report(now: RoundState) -> None:
         shown.show(now)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -272,6 +272,11 @@ class EnergyRecorder:
         self.folder.append(record, self._managers.get(record.account, ()))
         if now.now_s - self._begun_s < FORGET_S:
             self._seen.add(key)
+
+    @property
+    def accounts(self) -> Collection[str]:
+        """The accounts of the resource manager; empty where they are not known."""
+        return self._managers.keys()
 
     def _ask_managers(self) -> None:
         """Ask who manages accounts in a thread: no round waits for it."""

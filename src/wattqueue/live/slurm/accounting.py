@@ -78,7 +78,8 @@ def managers(slurm: Slurm) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for line in text.splitlines():
         account, _, names = line.partition("|")
+        mine = found.setdefault(account, [])
         for name in filter(None, names.split(",")):
             with suppress(KeyError):
-                found.setdefault(account, []).append(getpwnam(name).pw_uid)
+                mine.append(getpwnam(name).pw_uid)
     return found

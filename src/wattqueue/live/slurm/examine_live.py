@@ -62,7 +62,7 @@ def examine_live(
         if answer and config.mode == "control":
             yield from examine_accepted(config, guard.layout.machine, answer)
         if config.budgets is not None:
-            budgets = read_budgets(config.budgets.file, live=True)
+            budgets = read_budgets(config.budgets.file)
             yield from examine_qos(cluster.slurm, {one.qos: one.name for one in budgets if one.qos})
         for text in guard.shared_lines():
             yield Check(AREA, "shared nodes", YES, text)

@@ -182,15 +182,14 @@ def parse_stated(job: dict[str, Any]) -> tuple[JobKey, Details]:
     name = f"{array}_{task}" if array and task is not None else str(job["job_id"])
     if count_of(job.get("het_job_id")):
         name = f"{count_of(job['het_job_id'])}+{count_of(job.get('het_job_offset'))}"
+    words = ("name", "user_name", "account", "comment", "admin_comment")
+    app, user, account, comment, mark = (str(job.get(key) or "") for key in words)
     details = Details(
-        app=str(job.get("name") or ""),
-        user=str(job.get("user_name") or ""),
-        account=str(job.get("account") or ""),
-        comment=str(job.get("comment") or ""),
-        mark=str(job.get("admin_comment") or ""),
+        *(app, user, account, comment, mark),
         restarts=count_of(job.get("restart_cnt")),
         parts=2 if count_of(job.get("het_job_id")) else 1,
         throttle=count_of(job.get("array_max_tasks")),
+        project=str(job.get("wckey") or "").removeprefix("*"),
     )
     return JobKey(name, float(count_of(job["submit_time"]))), details
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from wattqueue.errors import InputError
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import Book, Budget
 from wattqueue.parts.actions import Action, DelayStart
@@ -14,14 +16,16 @@ from wattqueue.parts.actions import Action, DelayStart
 if TYPE_CHECKING:
     from wattqueue.policy.view import View
 
-DAY_S = 86_400.0
+DAY_S, SPARE_S = 86_400.0, 1_800.0
+"""How often it looks again where nothing happened: more often where jobs run in spare hours."""
 
 
 class EnergyBudgets:
     """Set aside what each job may use at most, and bar those for which that is not left.
 
     See ``model.budget_books``: a job is let through in order of submission, and what it may use at most is booked on
-    every period in which it may run, wherever it then starts until this control looks again.
+    every period in which it may run, wherever it then starts until this control looks again. Accounts that the file
+    does not list are those of the job table's column ``account``, projects those of its column ``wckey``.
 
     Args:
         budgets: A TOML file of budgets (``formats.budgets``).
@@ -39,6 +43,8 @@ class EnergyBudgets:
 
     def __init__(self, *, budgets: tuple[Budget, ...] | None = None) -> None:
         self.budgets = budgets or ()
+        if any(one.spare is not None for one in self.budgets):
+            self.period_s = SPARE_S
         self.begin()
 
     def begin(self) -> None:
@@ -48,6 +54,9 @@ class EnergyBudgets:
         """Jobs that waited or ran at the last call."""
         self._running: dict[str, float] = {}
         """Starts of running jobs."""
+        self._span_s = np.inf, -np.inf
+        """Times of the first and the last call."""
+        self._columns: dict[str, NDArray[Any]] = {}
 
     @property
     def books(self) -> list[Book]:
@@ -58,11 +67,14 @@ class EnergyBudgets:
         """Return what bars jobs that wait, and what lets them through again."""
         if not self.books:
             return []
+        if not self._columns:
+            self._columns = self._columns_of(view)
+        self._span_s = min(self._span_s[0], view.now_s), view.now_s
         waiting = self._waiting(view)
         running = {view.job_id(row): row for row in view.running.tolist()}
         for name, row in (waiting | running).items():
             if name not in self._known:
-                self._known[name] = JobDemand(self._user(view, row), "", *self._most(view, row))
+                self._known[name] = self._demand(view, row)
         self._settle(view, waiting, running)
         for name, row in running.items():
             self._begin(view, name, row)
@@ -117,9 +129,45 @@ class EnergyBudgets:
         changed = self.shared.let_through(view.now_s, {name: self._known[name] for name in waiting})
         return [DelayStart(name, until_s, by_site=True) for name, until_s in changed.items()]
 
-    def _user(self, view: View, row: int) -> str:
+    def notes(self) -> dict[str, int]:
+        """Return how many periods of each budget were kept, and which part of it was set aside and never used."""
+        found = {}
+        for k, book in enumerate(self.books):
+            name, (kept, over) = f"budget {book.budget.name}", book.kept_periods(self._span_s[1])
+            found[f"{name}: periods kept, of {over} that are over and of which something was used"] = kept
+            idle = f"{name}: per mille of it that was set aside and never used, mean over time"
+            found[idle] = round(1e3 * book.idle_share(*self._span_s))
+            if not any(k in numbers for numbers in self.shared.owners.values()):
+                found[f"{name}: jobs that it concerns"] = 0
+            if book.budget.spare is not None:
+                found[f"{name}: used in spare hours beyond it, in thousandths of {book.budget.unit}"] = round(
+                    sum(book.beyond.values()) * 1e3 / book.budget.whole
+                )
+        return found
+
+    def _columns_of(self, view: View) -> dict[str, NDArray[Any]]:
+        """Return account and project of all jobs. Raises: InputError where a budget names one, and jobs have none."""
+        found: dict[str, NDArray[Any]] = {"": np.zeros(0)}
+        for kind, column in (("account", "account"), ("project", "wckey")):
+            names = {getattr(one, kind) for one in self.budgets} - {""}
+            values = view.jobs.extra.get(column)
+            if names and values is None:
+                name = next(one.name for one in self.budgets if getattr(one, kind))
+                text = f"{kind} {min(names)!r} is unknown: the job table has no column {column}"
+                hint = "list its users in [accounts] of the file of budgets"
+                raise InputError(text, where=f"budget {name}", hint=hint)
+            if values is not None:
+                found[kind] = values
+        return found
+
+    def _demand(self, view: View, row: int) -> JobDemand:
         code = int(view.jobs.user.codes[row])
-        return view.jobs.user.names[code] if code >= 0 else ""
+        account, project = (
+            str(self._columns[kind][row]) if kind in self._columns else "" for kind in ("account", "project")
+        )
+        return JobDemand(
+            view.jobs.user.names[code] if code >= 0 else "", account, *self._most(view, row), project=project
+        )
 
     def _most(self, view: View, row: int) -> tuple[float, float]:
         """Return the most watts of a job's units together, and the most seconds that it runs."""
