@@ -122,7 +122,7 @@ TWINS: dict[str, dict[str, str]] = {
         "supply_placement": "propose_units is_ranked propose_from_leaves take_under_supply take_lowest",
     },
     "supply.NaiveSupply.pulls": {"supply_placement": "weigh_leaves"},
-    "supply.NaiveSupply.levelled": {"supply_placement": "level_leaves given_at"},
+    "supply.NaiveSupply.levelled": {"supply_placement": "level_leaves given_at list_candidates"},
     "supply.NaiveSupply.bounded": {"supply_placement": "bound_leaves keep_largest"},
     "supply.NaiveSupply.take": {"supply": "counted take_path take_listed list_leaves move_listed touch give_back"},
     "supply.NaiveSupply.room": {

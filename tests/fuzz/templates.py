@@ -90,6 +90,8 @@ LINES: tuple[Words, ...] = (
     ("live", "status", "--config", "live.toml"),
     ("live", "serve", "--config", "live.toml"),
     ("serve", "run", "--port", "0", "--names"),
+    ("why", "run", "7"),
+    ("why", "run", "7", "--json"),
     ("live", "why", "7", "--config", "live.toml"),
     ("live", "audit", "--config", "live.toml"),
     ("job", "7", "--config", "live.toml"),

@@ -131,5 +131,9 @@ VERBS = {
         "wattqueue.cli.whatif",
         "Compare power caps: waits, risk, cost and carbon of each, and the lowest cap that the data certify as safe.",
     ),
+    "why": (
+        "wattqueue.cli.why",
+        "Say what held a job of a simulated run back: nodes, the cap, a power domain, or its turn.",
+    ),
 }
 """Module and summary of each verb, by the name it is called with."""

@@ -137,7 +137,7 @@ def propose_from_leaves(view: KernelView, p: int, need: int, unit_net: int) -> i
     if racks > 0:
         bound_leaves(supply, first, end, need, unit_net, racks)
     if supply.marks[BALANCED] != 0:
-        level_leaves(supply, first, end, need)
+        level_leaves(supply, list_candidates(supply, first, end), need)
     else:
         for leaf in range(first, end):
             want[leaf] = supply.spare_free[leaf]
@@ -196,18 +196,30 @@ def weigh_leaves(supply: SupplyLimits, first: int, end: int, unit_net: int) -> N
 
 
 @inlined
-def level_leaves(supply: SupplyLimits, first: int, end: int, need: int) -> None:
+def list_candidates(supply: SupplyLimits, first: int, end: int) -> int:
+    """Write the leaves that may give units to ``leaf``, return how many; the others are wanted nothing of."""
+    found = as_int64(0)
+    for leaf in range(first, end):
+        supply.placement.want[leaf] = 0
+        if supply.spare_free[leaf] > 0:
+            supply.leaf[found] = leaf
+            found += 1
+    return as_int64(found)
+
+
+@inlined
+def level_leaves(supply: SupplyLimits, leaves: int, need: int) -> None:
     """Write to ``want`` how many units each leaf gives at the first x at which these are ``need`` together, or at 0.
 
-    What they are above it the last leaves give back.
+    Of the leaves listed. What they are above it the last leaves give back.
     """
     low, high = as_int64(0), as_int64(STEPS)  # too few; enough, or all there are
     while high - low > 1:
         middle = (low + high) >> 1
         x = 1.0 - middle / STEPS
         units = as_int64(0)
-        for leaf in range(first, end):
-            units += given_at(supply, as_int64(leaf), x)
+        for k in range(leaves):
+            units += given_at(supply, as_int64(supply.leaf[k]), x)
         if units >= need:
             high = middle
         else:
@@ -215,15 +227,17 @@ def level_leaves(supply: SupplyLimits, first: int, end: int, need: int) -> None:
         if units == need:
             break
     above = as_int64(-need)
-    for leaf in range(first, end):
-        supply.placement.want[leaf] = given_at(supply, as_int64(leaf), 1.0 - high / STEPS)
+    for k in range(leaves):
+        leaf = as_int64(supply.leaf[k])
+        supply.placement.want[leaf] = given_at(supply, leaf, 1.0 - high / STEPS)
         above += supply.placement.want[leaf]
-    leaf = as_int64(end - 1)
+    k = as_int64(leaves - 1)
     while above > 0:
+        leaf = as_int64(supply.leaf[k])
         back = min(above, as_int64(supply.placement.want[leaf]))
         supply.placement.want[leaf] -= back
         above -= back
-        leaf -= 1
+        k -= 1
 
 
 @inlined
@@ -251,20 +265,25 @@ def bound_leaves(supply: SupplyLimits, first: int, end: int, need: int, unit_net
     if enough < racks:
         keep_largest(supply, first, end, need)
         return
+    for leaf in range(first, end):
+        if may[leaf] < least:
+            may[leaf] = 0
+    leaves = list_candidates(supply, first, end)
     low, high = -1.0, 1.0  # more leaves than the bound are above ``low``, not above ``high``
+    left = as_int64(racks)
     for _ in range(HALVINGS):
         middle, above = (low + high) / 2.0, as_int64(0)
-        for leaf in range(first, end):
-            above += may[leaf] >= least and pull[leaf] > middle
+        for k in range(leaves):
+            above += pull[supply.leaf[k]] > middle
         if above > racks:
             low = middle
         else:
             high = middle
-    left = as_int64(racks)
+            left = racks - above
+        if above == racks:
+            break
     for leaf in range(first, end):
-        left -= may[leaf] >= least and pull[leaf] > high
-    for leaf in range(first, end):
-        if may[leaf] < least or pull[leaf] <= low:
+        if pull[leaf] <= low or may[leaf] == 0:
             may[leaf] = 0
         elif pull[leaf] <= high:
             if left <= 0:

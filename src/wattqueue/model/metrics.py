@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.holding import held_by_domain
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule, State
@@ -93,6 +94,7 @@ def metrics(
         found |= {
             **stranded(jobs, schedule, machine, cap).figures(),
             "racks_a_job_mean": racks_a_job(schedule, machine),
+            "domain_blocked_s": float(sum(held_by_domain(jobs, schedule, machine, cap).values())),
         }
     return found
 

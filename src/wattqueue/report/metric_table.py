@@ -23,7 +23,7 @@ GROUPS = {
     "The machine": ("makespan_s", "utilization", "busy_units"),
     "Energy": ("job_energy_j", "machine_energy_j", "energy_per_node_h_j"),
     "The cap": ("power_utilization", "cap_"),
-    "Power domains": ("stranded_", "racks_"),
+    "Power domains": ("stranded_", "racks_", "domain_"),
     "Load targets": ("target_",),
     "Prediction": ("mape_percent",),
 }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.domain_load import added_w, domain_loads
+from wattqueue.model.holding import held_by_domain
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import TAU_S, CapFigures, cap_figures, span, waits_so_far
@@ -114,14 +115,25 @@ class DomainCurve:
     limit: Steps
     input: Steps
 
+    held_s: float = 0.0
+    """Seconds for which it held back the job that had waited longest."""
+
     @property
     def excess(self) -> Steps:
         """Return how far the input is above the limit."""
         time, row = with_times(self.input.time_s, self.limit.time_s)
         return Steps(time, excess_w(self.input.value[row], self.limit.at(time)))
 
+    @property
+    def headroom(self) -> Steps:
+        """Return the limit less the input; below 0 where that is above it."""
+        time, row = with_times(self.input.time_s, self.limit.time_s)
+        return Steps(time, self.limit.at(time) - self.input.value[row])
 
-def domain_curves(jobs: Jobs, schedule: Schedule, machine: Machine, unit_w: Floats) -> tuple[DomainCurve, ...]:
+
+def domain_curves(
+    jobs: Jobs, schedule: Schedule, machine: Machine, cap: Cap, unit_w: Floats
+) -> tuple[DomainCurve, ...]:
     """Return the domains with a limit; none where no watts are known. ``unit_w`` (n,): true watts of a unit."""
     if not machine.supply or np.isnan(unit_w[schedule.ran]).any() or not schedule.ran.any():
         return ()
@@ -134,8 +146,10 @@ def domain_curves(jobs: Jobs, schedule: Schedule, machine: Machine, unit_w: Floa
         for one in domains
     }
     depth = {one.name: len(list(machine.supply_tree.path(k))) for k, one in enumerate(domains)}
+    held_s = {domains[k].name: seconds for k, seconds in held_by_domain(jobs, schedule, machine, cap).items()}
+    ran_s = schedule.start_s, schedule.end_s
     return tuple(
-        DomainCurve(load.name, limits[load.name], load.input_w(first, (schedule.start_s, schedule.end_s), net))
+        DomainCurve(load.name, limits[load.name], load.input_w(first, ran_s, net), held_s.get(load.name, 0.0))
         for load in sorted(loads, key=lambda load: depth[load.name])
     )
 
@@ -228,7 +242,7 @@ class RunData:
             machine.partitions[0].unit,
             machine.cap_scope,
             {**kept._asdict(), **metrics},
-            domain_curves(jobs, schedule, machine, unit_w),
+            domain_curves(jobs, schedule, machine, cap, unit_w),
         )
 
     @property

@@ -46,7 +46,7 @@ def report(run: RunData) -> str:
         eyebrow=eyebrow(run),
         lede=lede(run),
         top=tiles(run),
-        blocks=[Figures(pictures(run)), metrics(run), sources(run)],
+        blocks=[Figures(pictures(run)), *(one for one in [domains.table(run)] if one), metrics(run), sources(run)],
         footer=f"{made} `wattqueue rerun DIR` reproduces this run with identical files.",
         links=(("metrics", "Metrics"), ("sources", "Sources")),
     ).html()

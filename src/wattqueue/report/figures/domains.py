@@ -10,6 +10,7 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue.report import words
+from wattqueue.report.document import Table
 from wattqueue.report.figure import Axis, Figure, span_of_time, time_axis
 from wattqueue.report.run import RunData
 
@@ -17,6 +18,8 @@ CELLS = 12_000
 """Cells of the map at most, unless there are more than ``CELLS / LEAST`` domains."""
 LEAST, MOST = 24, 240
 """Stretches of time."""
+MOST_ROWS = 40
+"""Domains that the table lists."""
 
 
 def figure(run: RunData) -> Figure | None:
@@ -42,6 +45,36 @@ def figure(run: RunData) -> Figure | None:
     more = {"names": names, "step_s": float(edge[1] - edge[0]), **span_of_time(run)}
     said = says(run, inputs / limits)
     return Figure("domains", "Power domains", said, time_axis(run), Axis("power domain"), columns, heads, more)
+
+
+def table(run: RunData) -> Table | None:
+    """Return headroom, excess and the jobs held back by domain, those that held back longest first; None without any.
+
+    The least headroom is that of the mean watts of jobs; phases may go below it.
+    """
+    if not run.domains:
+        return None
+    begin, end = run.span_s
+    rows = []
+    for one in sorted(run.domains, key=lambda domain: -domain.held_s)[:MOST_ROWS]:
+        left, length = one.headroom.within(begin, end)
+        limit = one.limit.minima(np.array([begin, end]))[0]
+        over_s = float(length[left < -1e-6].sum())
+        rows.append((
+            one.name, words.watts(float(limit)), words.watts(one.headroom.integral(begin, end) / (end - begin)),
+            words.watts(float(left.min())), words.span(over_s) if over_s else "never",
+            words.span(one.held_s) if one.held_s else "never",
+        ))  # fmt: skip
+    further = len(run.domains) - len(rows)
+    return Table(
+        ("Domain", "Limit", "Mean headroom", "Least headroom", "Above the limit", "Held back the longest wait"),
+        rows,
+        "Power domains in figures",
+        "The last column is for how long the domain held back the job that had waited longest at the time: it had "
+        "units enough, and watts under the cap. `wattqueue why RUN JOB` says it of one job."
+        + (f" {words.count(further, 'further domain')} held nothing back, or for less." if further else ""),
+        key="domains-table",
+    )
 
 
 def says(run: RunData, share: Floats) -> str:
