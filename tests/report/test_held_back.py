@@ -49,7 +49,7 @@ def record(run: Run) -> RunRecord:
 
 
 def holds(run: Run, job: int) -> list[tuple[float, float, int]]:
-    return [tuple(one) for one in holds_of(run.jobs, run.schedule, run.machine, run.cap, job)]
+    return [(one.begin_s, one.end_s, one.cause) for one in holds_of(run.jobs, run.schedule, run.machine, run.cap, job)]
 
 
 def test_each_cause_by_hand() -> None:

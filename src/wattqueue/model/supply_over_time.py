@@ -171,9 +171,8 @@ def moments(tree: BindingTree, held: UnitsHeld, times: Floats, machine: Machine,
 
 def _added(place: NDArray[np.int64], change: Floats, before: Floats, times: int) -> Floats:
     """Return rows of sums over time: ``before`` (r,), and changes at places row x times + time. Shape (r, times)."""
-    found = np.bincount(place, change, len(before) * times).reshape(len(before), times)
-    found[:, 0] += before
-    return np.asarray(found.cumsum(axis=1), np.float64)
+    found = np.bincount(place, change, len(before) * times).reshape(len(before), times).cumsum(axis=1)
+    return np.asarray(found + before[:, np.newaxis], np.float64)
 
 
 def _changes(

@@ -1,0 +1,170 @@
+"""The study: stranded watts by placement and racks a job, nodes a rack behind one breaker, a derated row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wattqueue.model.domain_load import added_w, domain_loads
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.model.stranding import racks_a_job, stranded
+from wattqueue.policy.policy import load_policy
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
+from wattqueue.report.figure import Drawn
+from wattqueue.report.figures import domains
+from wattqueue.report.run import About, RunData
+from wattqueue.sim.engine import Run, simulate
+from wattqueue_studies.domains.world import HOUR_S, Design, without_tree
+from wattqueue_studies.frame.published import published
+from wattqueue_studies.frame.report import Progress, StudyReport
+from wattqueue_studies.frame.samples import Samples, Trial, TrialFigures, sweep
+
+TOLD = published("wattqueue_studies.domains")
+"""Design and what was expected (claims.toml)."""
+CAP, LOWEST, BALANCED = "one cap", "lowest", "watt-balanced"
+STRANDED, RACKS, WAIT, MAKESPAN = "stranded_percent", "racks", "wait_h", "makespan_h"
+OVER, OVERSHOOT = "over_percent", "overshoot_percent"
+
+
+@dataclass(frozen=True, slots=True)
+class DomainsStudy:
+    """What a tree of power domains strands.
+
+    Attributes:
+        design: What is drawn and simulated.
+        threads: Simulations at a time.
+    """
+
+    design: Design
+    threads: int = 2
+
+    def run(self, progress: Progress | None = None) -> StudyReport:
+        """Simulate everything."""
+        design, seeds = self.design, range(1, self.design.seeds + 1)
+        placements = placements_of(design)
+        mixes = {mix: design.mixed(mix) for mix in design.mixes}
+        sizes = {f"{nodes} nodes a rack": design.behind_breakers(nodes) for nodes in design.rack_nodes}
+        first = next(iter(mixes.values()))
+        rows = {"limits as stated": first, "a row derated": design.derate(first)}
+        runs = [0, seeds[-1] * (len(mixes) * len(placements) + len(sizes) * 2 + len(rows) * 2)]
+
+        def told(done: int, _: int) -> None:
+            if progress:
+                progress(runs[0] + done, runs[1])
+
+        def swept(machines: Mapping[str, Machine], names: list[str], error: float) -> Samples:
+            found = sweep(
+                lambda machine, seed: trial(machine, design.draw(seed, error=error), placements), machines, names, seeds,
+                threads=self.threads, progress=told,
+            )  # fmt: skip
+            runs[0] += len(machines) * len(names) * len(seeds)
+            return found
+
+        levels = swept(mixes, list(placements), 0.0)
+        breakers = swept(sizes, [LOWEST, BALANCED], design.error)
+        derated = swept(rows, [LOWEST, BALANCED], 0.0)
+        return report(design, levels, breakers, derated, maps(design))
+
+
+def placements_of(design: Design) -> dict[str, dict[str, object]]:
+    """Return the placements by name; that of one cap is ``lowest`` on a machine without a tree."""
+    found: dict[str, dict[str, object]] = {CAP: {"part": LOWEST}}
+    for part in (LOWEST, BALANCED):
+        found[part] = {"part": part}
+        found |= {f"{part}, {racks} racks": {"part": part, "racks": racks} for racks in design.bounds}
+    return found
+
+
+def trial(machine: Machine, jobs: Jobs, placements: Mapping[str, dict[str, object]]) -> Trial:
+    """Return what simulates some jobs under a placement."""
+
+    def simulated(name: str) -> TrialFigures:
+        run = simulated_run(without_tree(machine) if name == CAP else machine, jobs, placements[name])
+        run = replace(run, machine=machine)  # what one cap strands, or trips, in these racks
+        wait = (run.schedule.start_s - run.jobs.submit_s)[run.schedule.ran]
+        tree = name != CAP
+        share = stranded(run.jobs, run.schedule, machine, run.cap).figures()["stranded_waiting_share"] if tree else 0.0
+        over, overshoot = excess(run)
+        return TrialFigures.of(run, {
+            STRANDED: 100.0 * (share or 0.0), RACKS: racks_a_job(run.schedule, machine) or 0.0,
+            WAIT: float(wait.mean()) / HOUR_S, MAKESPAN: float(run.schedule.end_s[run.schedule.ran].max()) / HOUR_S,
+            OVER: 100.0 * over, OVERSHOOT: 100.0 * overshoot,
+        })  # fmt: skip
+
+    return simulated
+
+
+def simulated_run(machine: Machine, jobs: Jobs, placement: Mapping[str, object]) -> Run:
+    """Return a run under EASY with known run times, each job counted at its ``max_power_w``."""
+    row = load_policy("easy", estimator="oracle-max", runtime="true-runtime", placement=dict(placement))
+    return simulate(jobs, machine, row)
+
+
+def excess(run: Run) -> tuple[float, float]:
+    """Return the share of rack-seconds above a rack's limit, and the greatest excess of its limit, by true watts."""
+    machine, schedule = run.machine, run.schedule
+    begin, end = 0.0, float(schedule.end_s[schedule.ran].max())
+    unit_w = schedule.energy_j / (run.jobs.nodes * (schedule.end_s - schedule.start_s))
+    net = np.where(schedule.ran, added_w(machine, schedule, np.nan_to_num(unit_w)), 0.0)
+    racks = [domain.name.startswith("rack") for domain in machine.supply_tree.domains]
+    limits = [domain.least_limit_w for domain in machine.supply_tree.domains]
+    over, most = 0.0, 0.0
+    loads = domain_loads(machine, schedule, np.where(racks, limits, np.inf))
+    for load in loads:
+        watts, length = load.input_w(begin, (schedule.start_s, schedule.end_s), net).within(begin, end)
+        above = watts - load.limit_w > 1e-6
+        over += float(length[above].sum())
+        most = max(most, float(watts.max()) / load.limit_w - 1.0)
+    return over / ((end - begin) * sum(racks)), max(most, 0.0)
+
+
+def maps(design: Design) -> list[Drawn]:
+    """Return the map of racks by time of the first seed's jobs, by the lowest units and with levelled watts."""
+    machine, jobs = design.mixed(next(iter(design.mixes))), design.draw(1)
+    found: list[Drawn] = []
+    for name in (LOWEST, BALANCED):
+        run = simulated_run(machine, jobs, {"part": name})
+        data = RunData.of(run.jobs, run.schedule, run.power, machine, run.cap, metrics={}, about=About())
+        figure = domains.figure(data)
+        if figure is not None:
+            found.append((replace(figure, key=f"domains-{name}", title=f"Power domains, {name}"), "domains"))
+    return found
+
+
+def report(design: Design, levels: Samples, breakers: Samples, derated: Samples, drawn: list[Drawn]) -> StudyReport:
+    """Return tables, claims and figures."""
+    claims = TOLD.judge(levels)
+    nodes = design.racks * design.nodes
+    parts = [
+        table(levels, (STRANDED, RACKS, WAIT, MAKESPAN), "Stranded watts against racks a job"),
+        table(breakers, (OVER, OVERSHOOT, STRANDED, WAIT, MAKESPAN),
+              f"Nodes behind breakers of {design.breaker_nodes} nodes at their maximum"),
+        table(derated, (STRANDED, WAIT, MAKESPAN), "A row derated for 8 h, not announced"),
+    ]  # fmt: skip
+    return TOLD.report(
+        claims,
+        about=f"{design.jobs:,} generated jobs on {nodes:,} nodes in {design.racks} racks and {design.rows} rows, "
+        f"{design.seeds} seeds.",
+        lede=f"A tree strands watts, and a placement that levels them gets most back. {claims.summary}.",
+        parts=parts,
+        figures={"levels": levels.rows(), "breakers": breakers.rows(), "derated": derated.rows()},
+        simulated=(levels, breakers, derated),
+        drawn=drawn,
+    )
+
+
+def table(samples: Samples, metrics: tuple[str, ...], title: str) -> Table:
+    """Return figures of each setting and policy with their intervals."""
+    cell: Callable[[str, str, str], str] = lambda setting, policy, metric: with_interval(  # noqa: E731
+        estimate(samples.of(setting, policy, metric)), "", 2
+    )
+    rows = [
+        (f"{setting}: {policy}", *(cell(setting, policy, metric) for metric in metrics))
+        for setting in samples.settings
+        for policy in samples.policies
+    ]
+    return Table(("machine: placement", *(TOLD.labels[metric] for metric in metrics)), rows, title)
