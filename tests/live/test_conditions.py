@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from wattqueue.live.reports.report import ControllerLog, Report
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
+from wattqueue.model.supply import SupplyDomain
 
 IDLE_W = 800.0
 
@@ -257,3 +259,23 @@ def test_an_old_heartbeat_is_reported(tmp_path: Path, age_s: float | None, says:
     assert says in " ".join(found.problems)
     assert bool(found.problems) == bool(says)
     assert heartbeat_of(tmp_path, "observe", 1e6, 120.0).problems == ()
+
+
+def test_counted_watts_of_power_domains(tmp_path: Path) -> None:
+    """Two racks that can carry all their nodes: what runs there counts, with losses and base, beside idle watts."""
+    slurm = make_slurm()
+    racks = (
+        SupplyDomain(name="r1", parent="row", nodes="p1", limit_w=2_000.0, efficiency=0.8, base_w=40.0),
+        SupplyDomain(name="r2", parent="row", nodes="p2", limit_w=1_600.0),
+        SupplyDomain(name="row", limit_w=4_000.0),
+    )
+    machine = replace(lab_machine(), supply=racks)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2_400.0), machine=machine)
+    run(controller, slurm)
+    assert value(controller, "domain_counted_power_watts", domain="r1") == 40.0 + 400.0 / 0.8
+    slurm.submit(2, 5000.0, watts=200)
+    run(controller, slurm, 3)
+    assert value(controller, "domain_counted_power_watts", domain="r1") == 40.0 + (400.0 + 2 * 200.0) / 0.8
+    assert value(controller, "domain_counted_power_watts", domain="r2") == 400.0
+    assert value(controller, "domain_counted_power_watts", domain="row") == 40.0 + 800.0 / 0.8 + 400.0
+    assert value(controller, "domain_power_limit_watts", domain="r1") == 2_000.0

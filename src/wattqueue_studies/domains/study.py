@@ -57,10 +57,10 @@ class DomainsStudy:
                 progress(runs[0] + done, runs[1])
 
         def swept(machines: Mapping[str, Machine], names: list[str], error: float) -> Samples:
-            found = sweep(
-                lambda machine, seed: trial(machine, design.draw(seed, error=error), placements), machines, names, seeds,
-                threads=self.threads, progress=told,
-            )  # fmt: skip
+            def draw(machine: Machine, seed: int) -> Trial:
+                return trial(machine, design.draw(seed, error=error), placements)
+
+            found = sweep(draw, machines, names, seeds, threads=self.threads, progress=told)
             runs[0] += len(machines) * len(names) * len(seeds)
             return found
 

@@ -45,7 +45,8 @@ class Design:
         """Return the design of claims.toml."""
         text = files("wattqueue_studies.domains").joinpath("claims.toml").read_text(encoding="utf-8")
         stated: dict[str, Any] = tomllib.loads(text)["design"]
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in stated.items()})
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in stated.items()}
+        return cls(**values)
 
     def draw(self, seed: int, *, error: float = 0.0) -> Jobs:
         """Return the jobs of a seed, all submitted at 0. ``max_power_w`` is what is counted, the mean what is drawn.
@@ -54,7 +55,7 @@ class Design:
         """
         rng, n = np.random.default_rng(seed), self.jobs
         nodes = np.floor(np.exp(rng.uniform(0.0, np.log(self.widest + 1.0), n))).astype(np.int64)
-        run_s = np.exp(rng.uniform(*np.log(self.run_s), n))
+        run_s = np.exp(rng.uniform(np.log(self.run_s[0]), np.log(self.run_s[1]), n))
         counted = rng.choice(self.watts, n)
         net = counted - self.idle_w
         if error:
