@@ -28,7 +28,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action, SetDeviceLimits, SetFrequency
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.device_limits import BELOW_RANGE, OUT_OF_REACH
-from wattqueue.policy.policy import load_policy
+from wattqueue.policy.policy import load_policy, policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.view import View
 
@@ -490,6 +490,74 @@ def test_a_job_goes_faster_only_when_there_is_room_and_its_licence_is_raised(tmp
     assert [live.cluster.nodes[job.held_nodes[0]].hertz for job in jobs] == [SLOW_HZ, SLOW_HZ], "watts first"
     live.rounds(2, check=False)
     assert [live.cluster.nodes[job.held_nodes[0]].hertz for job in jobs] == [FAST_HZ, FAST_HZ]
+
+
+GPU_FOUND_W = 400.0
+
+
+class GpuNode(Node):
+    """A node whose agent also limits a GPU, within 100 and 400 W."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.gpu_w, self.gpu_stuck = GPU_FOUND_W, False
+
+    def take(self, message: Desired, now_s: float) -> None:
+        before = self.number
+        super().take(message, now_s)
+        if self.number != before and not self.gpu_stuck:
+            self.gpu_w = message.limits.get("gpu-GPU-1", GPU_FOUND_W)
+
+    def expire(self, now_s: float) -> None:
+        if now_s >= self.expires_s:
+            self.gpu_w = GPU_FOUND_W
+        super().expire(now_s)
+
+    def state(self, now_s: float) -> AgentState:
+        own = super().state(now_s)
+        low, high = ({**bounds, "gpu-GPU-1": end} for bounds, end in ((own.low, 100.0), (own.high, GPU_FOUND_W)))
+        limits = {**own.limits, "gpu-GPU-1": self.gpu_w}
+        return own.model_copy(update={"limits": limits, "low": low, "high": high})
+
+
+def of_gpus(folder: Path, budget_w: float, floor_w: float = 0.0) -> tuple[Live, dict[str, GpuNode]]:
+    """A controller of nodes with a GPU of 400 W at most, whose jobs may start at 400 and at 200 W."""
+    part = Partition(
+        "p1", 4, idle_w=100.0, max_w=600.0, gpus_per_node=1, gpu_idle_w=30.0, gpu_max_w=400.0,
+        gpu_caps_w=(400.0, 200.0), gpu_floor_w=floor_w,
+    )  # fmt: skip
+    row = {"estimator": "maximum", "backfill": "easy", "frequency": "frequency-window"}
+    live = Live(folder, policy_from_row("gpus", row), budget_w, Machine("four", (part,)))
+    nodes = {name: GpuNode(name) for name in NODES}
+    live.cluster.nodes = live.cluster.wire.nodes = {**nodes}
+    return live, nodes
+
+
+@pytest.mark.parametrize(("floor_w", "expected_w"), [(0.0, 200.0), (250.0, 250.0)])
+def test_the_gpu_limit_of_a_start_reaches_the_agent(tmp_path: Path, floor_w: float, expected_w: float) -> None:
+    """400 W idle and 850 W: two jobs of 500 W above idle do not fit, the second starts limited."""
+    live, nodes = of_gpus(tmp_path, 400.0 + 850.0, floor_w)
+    jobs = [live.slurm.submit(1, 400.0, watts=500) for _ in range(2)]
+    live.rounds(4, check=False)
+    assert [job.state for job in jobs] == ["RUNNING", "RUNNING"]
+    assert [job.licences["watts"] for job in jobs] == [500, 300 + max(0, expected_w - 200)]
+    limits = [nodes[job.held_nodes[0]].gpu_w for job in jobs]
+    assert limits == [GPU_FOUND_W, expected_w]
+    live.start()
+    live.rounds(40, check=False)
+    assert nodes[jobs[1].held_nodes[0]].gpu_w == expected_w, "renewed, also after a restart"
+
+
+def test_a_gpu_limit_that_is_not_read_back_is_told(tmp_path: Path) -> None:
+    live, nodes = of_gpus(tmp_path, 400.0 + 850.0)
+    for node in nodes.values():
+        node.gpu_stuck = True
+    [live.slurm.submit(1, 400.0, watts=500) for _ in range(2)]
+    live.rounds(6, check=False)
+    assert live.controller.last is not None
+    told = [text for text in live.controller.last.problems if text.startswith("GPU limit of")]
+    assert len(told) == 1
+    assert "reads back a higher GPU limit" in told[0]
 
 
 def test_a_frequency_that_no_agent_sets_is_refused(tmp_path: Path) -> None:

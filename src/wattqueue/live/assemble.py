@@ -303,15 +303,15 @@ def _require_installed(config: LiveConfig, cluster: Cluster) -> Sequence[Finding
 def _require_frequencies(config: LiveConfig, machine: Machine, policy: Policy) -> None:
     """Raise InputError where a policy chooses frequencies that nothing can set."""
     if config.frequency_dir is not None and not config.frequency_dir.is_dir():
-        raise InputError(
-            "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
-        )
-    carried = config.frequency_dir is not None or config.telemetry.broker is not None
+        hint = "make it, on storage all nodes see"
+        raise InputError("frequency_dir is no folder", where=config.frequency_dir, hint=hint)
+    by_file = config.frequency_dir is not None and not any(part.gpu_caps_w for part in machine.partitions)
+    carried = by_file or config.telemetry.broker is not None
     if config.mode == "control" and chooses_frequencies(policy, machine) and not carried:
         raise InputError(
             f"policy {policy.name} chooses frequencies, and nothing sets them: jobs would draw more than they count",
             where="frequency_dir",
-            hint="name a folder that all nodes see, or the broker of agents in [telemetry.broker]",
+            hint="name a folder that all nodes see (not for GPU limits), or the broker of agents in [telemetry.broker]",
         )
 
 

@@ -64,7 +64,7 @@ class FrequencyChanges:
         elapsed_s = max(0.0, now_s - row.start_s)
         limit_s = elapsed_s + max(0.0, row.walltime_s - elapsed_s) * stretch
         raises = net_w > row.watts >= 0
-        why = f"goes on at {self.layout.machine.option_frequency_hz[option] / 1e9:.2f} GHz"
+        why = f"goes on at {self.layout.machine.option_text(option)}"
         limit = limit_s if math.isfinite(limit_s) and stretch > 1.0 else None
         goal = JobGoal(row.key, watts=net_w if raises else None, limit_s=limit, why=why)
         changed = placed._replace(
@@ -89,4 +89,21 @@ class FrequencyChanges:
             row, placed = snapshot.by_key.get(key), self.memory.placed.get(key)
             if row is not None and row.active and placed is not None:
                 found |= dict.fromkeys(row.node_names, float(self.layout.machine.option_frequency_hz[placed.option]))
+        return found
+
+    def gpu_caps(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return the limit of each GPU that the job which runs on a node was started at, by node; of lower ones only.
+
+        Agents carry these from the round on in which the job is seen to run. A limit below its partition's floor is
+        asked for as the floor, since a lower one is not held.
+        """
+        machine, found = self.layout.machine, dict[str, float]()
+        if not (machine.option_held_w > 0.0).any():
+            return found
+        for key, placed in self.memory.placed.items():
+            row = snapshot.by_key.get(key)
+            if row is not None and row.active and machine.option_held_w[placed.option] > 0.0:
+                part = machine.partitions[int(machine.option_partition[placed.option])]
+                cap_w = max(float(machine.option_gpu_cap_w[placed.option]), part.gpu_floor_w)
+                found |= dict.fromkeys(row.node_names, cap_w)
         return found

@@ -288,6 +288,11 @@ class Machine:
         """Return the watts above idle that a GPU limit leaves the GPUs of a unit, 0 for other options. Shape (O,)."""
         return self._by_option(lambda p: held_w(p) if p.gpu_caps_w else [0.0] * p.frequency_count)
 
+    def option_text(self, option: int) -> str:
+        """Return an operating point in words."""
+        hz, cap_w = float(self.option_frequency_hz[option]), float(self.option_gpu_cap_w[option])
+        return f"{hz / 1e9:.2f} GHz" if np.isnan(cap_w) else f"a GPU limit of {cap_w:g} W"
+
     def _by_option(self, figures: Callable[[Partition], Sequence[float]]) -> NDArray[np.float64]:
         """Return the figures of all options, partition by partition. Shape (O,)."""
         return np.array([figure for p in self.partitions for figure in figures(p)], np.float64)

@@ -104,6 +104,17 @@ def test_a_request_without_watts_lifts_no_limit(tmp_path: Path) -> None:
     assert world.nodes["n1"].hertz == SLOW_HZ
 
 
+def test_a_single_part_of_a_node_that_is_not_limited_as_a_whole_is_passed_on(tmp_path: Path) -> None:
+    """As the limit of a GPU at which a job was started; no cap counts on it."""
+    world = LimitsWorld(settings(tmp_path, CAP))
+    world.step()
+    world.request(n1={"package-1": 70.0})
+    for _ in range(3):
+        world.step()
+    assert world.nodes["n1"].limits["package-1"] == 70.0
+    assert world.publisher.in_force()["below_w"] == {}
+
+
 def test_frequencies_alone_are_passed_on_within_what_the_agent_allows(tmp_path: Path) -> None:
     world = LimitsWorld(settings(tmp_path, CAP))
     world.step()

@@ -36,7 +36,7 @@ from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.planner import RoundState, StageFunction
 from wattqueue.live.telemetry.base import TelemetrySource
 from wattqueue.live.watts.lowering import NO_LIMITS, LimitsInForce
-from wattqueue.live.watts.node_records import SLACK_W, LimitRules, NodeRecord, aim, shares
+from wattqueue.live.watts.node_records import ROUNDING, SLACK_W, LimitRules, NodeRecord, aim, shares
 from wattqueue.live.world import Layout
 from wattqueue.policy.device_limits import DeviceLimits
 from wattqueue.policy.interfaces import stated
@@ -60,6 +60,8 @@ class NodeLimits:
         active: Whether every node is limited, at least to the highest limit that its site allows; from the first limit
             that a control sets on, or from the beginning where limits keep the cap.
         counts: Raises that had to wait, and refusals, by what they were.
+        gpu_caps: Limit of each GPU that the policy decided, by node.
+        gpu_caps_sent: Those that agents were asked for last.
     """
 
     link: AgentLink
@@ -70,6 +72,8 @@ class NodeLimits:
     counters: JobCounters | None = None
     active: bool = False
     counts: Counter[str] = field(default_factory=Counter)
+    gpu_caps: dict[str, float] = field(default_factory=dict)
+    gpu_caps_sent: dict[str, float] = field(default_factory=dict)
     nodes: dict[str, NodeRecord] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,11 +117,14 @@ class NodeLimits:
         """Return how limits are set."""
         return LimitRules(self.link.other_w, self.hold_s, self.silence_s)
 
-    def decide(self, asked: Mapping[int, float], hertz: Mapping[str, float]) -> None:
-        """Take over what a round decided: limits in watts by unit, and all frequencies in hertz by node."""
+    def decide(
+        self, asked: Mapping[int, float], hertz: Mapping[str, float], gpu_caps: Mapping[str, float] | None = None
+    ) -> None:
+        """Take over what a round decided: limits in watts by unit, all frequencies in hertz and GPU limits by node."""
         self.active = self.active or bool(asked)
         for unit, cap_w in asked.items():
             self.nodes[self.layout.names[unit]].wanted_w = cap_w
+        self.gpu_caps = dict(gpu_caps or {})
         for name, node in self.nodes.items():
             node.hertz = hertz.get(name, math.nan)
 
@@ -127,13 +134,17 @@ class NodeLimits:
         changed: dict[str, dict[str, float]] = {}
         for name, node in self.nodes.items():
             values = self._values(name, node)
-            if values is not None and node.is_due(now_s, self.hold_s):
+            turned = self.gpu_caps.get(name) != self.gpu_caps_sent.get(name)
+            if values is not None and (turned or node.is_due(now_s, self.hold_s)):
                 changed[name] = values
         if not changed:
             return
         self.link.ask(changed, now_s, self.hold_s)
         for name in changed:
             self.nodes[name].note_sent(self.link.number, now_s)
+            self.gpu_caps_sent.pop(name, None)
+            if name in self.gpu_caps:
+                self.gpu_caps_sent[name] = self.gpu_caps[name]
 
     def _aim(self) -> None:
         """Set the limit that each node is to be asked for now: lowered at once, raised into confirmed room."""
@@ -145,7 +156,8 @@ class NodeLimits:
     def _values(self, name: str, node: NodeRecord) -> dict[str, float] | None:
         """Return the limits to ask a node for; None where nothing is wanted of it."""
         state = self.link.states.get(name)
-        if state is None or (math.isnan(node.target_w) and math.isnan(node.hertz) and math.isnan(node.newest_hz)):
+        gpus = name in self.gpu_caps or name in self.gpu_caps_sent
+        if state is None or not (gpus or not all(map(math.isnan, (node.target_w, node.hertz, node.newest_hz)))):
             return None
         values: dict[str, float] = {}
         if not math.isnan(node.target_w):
@@ -155,6 +167,10 @@ class NodeLimits:
         if not math.isnan(node.hertz):
             policies = [each for each in state.low if each.startswith("policy")]
             values |= {each: min(max(node.hertz, state.low[each]), state.high[each]) for each in policies}
+        if name in self.gpu_caps:
+            for each in gpus_of(state):
+                lower = min(self.gpu_caps[name], values.get(each, math.inf))
+                values[each] = min(max(lower, state.low[each]), state.high[each])
         return values
 
     def keep_waiting(self, cap_w: float) -> bool:
@@ -182,15 +198,33 @@ class NodeLimits:
 
     def problems(self) -> list[str]:
         """Return what a person should know, a line a kind, naming the first nodes."""
-        by_reason: dict[str, list[str]] = {}
+        by_reason, above = dict[str, list[str]](), dict[str, list[str]]()
         for name, node in self.nodes.items():
             if node.why and node.why != "off":
                 by_reason.setdefault(node.why, []).append(name)
-        lines = []
+            state = self.link.states.get(name)
+            if why := self._gpus_above(name, node, state):
+                above.setdefault(why, []).append(name)
+        lines = [
+            f"GPU limit of {_first(names)}: {why}, jobs may draw more than they count" for why, names in above.items()
+        ]
         for why, names in by_reason.items():
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            lines.append(f"limit of {', '.join(names[:3])}{more}: counts as the maximum, since {why}")
+            lines.append(f"limit of {_first(names)}: counts as the maximum, since {why}")
         return [*lines, *(self.counters.problems() if self.counters is not None else ())]
+
+    def _gpus_above(self, name: str, node: NodeRecord, state: AgentState | None) -> str:
+        """Return why the limit that GPUs of a node were asked for is not known to hold; empty where it is."""
+        cap_w, newest = self.gpu_caps_sent.get(name), node.newest
+        if state is None or newest is None or cap_w is None:
+            return ""
+        gpus = gpus_of(state)
+        if not gpus:
+            return "its agent limits no GPU"
+        if any(state.low[each] > cap_w for each in gpus):
+            return "a GPU takes no limit as low as it was asked for"
+        if state.number >= newest.number and any(state.limits[each] > cap_w * (1.0 + ROUNDING) for each in gpus):
+            return "its agent reads back a higher GPU limit than it was asked for"
+        return ""
 
     def figures(self) -> dict[str, float]:
         """Return figures for the status and the metrics."""
@@ -206,6 +240,11 @@ class NodeLimits:
         }
 
 
+def _first(names: list[str]) -> str:
+    """Return the first three names, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def agents_extension(limits: NodeLimits, clock: Callable[[], float]) -> Extension:
     """Return the stages by which agents state the limits of nodes, and are asked for others."""
 
@@ -218,7 +257,8 @@ def agents_extension(limits: NodeLimits, clock: Callable[[], float]) -> Extensio
 
         A job that starts before could draw more.
         """
-        limits.decide(now.decision.now.limited, now.planner.frequencies.hertz(now.snapshot))
+        points = now.planner.frequencies
+        limits.decide(now.decision.now.limited, points.hertz(now.snapshot), points.gpu_caps(now.snapshot))
         limits.send(clock())
         if not limits.keep_waiting(now.cap_w):
             return
@@ -253,6 +293,11 @@ def limits_of(
                 counters.link, counters.names = source, layout.names
             return NodeLimits(source, layout, times.hold_s, times.silence_s, holds_budget=holds, counters=counters)
     return None
+
+
+def gpus_of(state: AgentState) -> list[str]:
+    """Return the GPUs that an agent may limit."""
+    return [name for name in state.low if name.startswith("gpu-")]
 
 
 def frequencies(state: AgentState) -> tuple[float, float]:

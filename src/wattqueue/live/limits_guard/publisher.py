@@ -262,12 +262,13 @@ class LimitPublisher:
         return math.nan if math.isnan(self.nodes[name].target_w) else span.high_w
 
     def _values(self, name: str) -> dict[str, float]:
-        """Return what a node is asked for: watts of its parts, and frequencies within what its agent allows."""
-        node, state = self.nodes[name], self.states[name]
+        """Return what a node is asked for: watts of its parts, and others within what its agent allows."""
+        node, state, asked = self.nodes[name], self.states[name], self.requested[name]
         values: dict[str, float] = {}
         if not self._away:
-            found = {k: v for k, v in self.requested[name].items() if k in state.low and k not in state.metered}
-            values |= {k: min(max(v, state.low[k]), state.high[k]) for k, v in found.items()}
+            # Single GPUs may be asked for where the node is not limited as a whole.
+            free = state.low.keys() - (() if math.isnan(node.target_w) else state.metered)
+            values |= {k: min(max(asked[k], state.low[k]), state.high[k]) for k in sorted(free & asked.keys())}
         if not math.isnan(node.target_w):
             values |= shares(state, node.target_w - self.settings.rules.other_w)
         return values
