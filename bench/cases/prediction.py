@@ -13,13 +13,12 @@ from functools import cache
 import numpy as np
 
 from bench.harness import Measured, benchmark, best_of, digest, timed
-from wattqueue.kernels.history import history_replay
+from wattqueue.kernels.history import history_replay, new_history
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.estimator._weekly import weeks
 from wattqueue.parts.estimator.linear import Linear
 from wattqueue.parts.estimator.submission_text import SubmissionText
-from wattqueue.parts.history import new_history
 from wattqueue.parts.submitted_text import SubmittedText
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.workload import marconi

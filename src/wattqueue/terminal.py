@@ -123,9 +123,13 @@ class _Lines:
 
 def say_if_compiling() -> None:
     """Print one line if kernels are about to be compiled, which the first run of a version does for 40 seconds."""
-    from wattqueue.kernels.cache import compiled_before
+    from wattqueue.kernels.mode import COMPILES
 
     warn_of_cache()
+    if not COMPILES:
+        return
+    from wattqueue.kernels.cache import compiled_before
+
     if not compiled_before():
         print("Compiling kernels, once for this version (about 40 seconds) ...", file=sys.stderr)
 
@@ -135,12 +139,15 @@ def warn_of_cache() -> None:
 
     And one if the library of a wheel is there and cannot be used.
     """
-    from wattqueue.kernels.cache import CACHE_PROBLEM
     from wattqueue.kernels.mode import COMPILES, LIBRARY_PROBLEM
 
     if LIBRARY_PROBLEM:
         instead = "numba compiles the kernels" if COMPILES else "kernels run as plain Python, which is slow"
         print(f"Warning: {LIBRARY_PROBLEM}; {instead}", file=sys.stderr)
+    if not COMPILES:
+        return
+    from wattqueue.kernels.cache import CACHE_PROBLEM
+
     if CACHE_PROBLEM:
         print(f"Warning: {CACHE_PROBLEM} (set WATTQUEUE_CACHE_DIR to a folder that you can write)", file=sys.stderr)
 

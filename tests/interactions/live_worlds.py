@@ -14,7 +14,7 @@ import numpy as np
 from tests.live.drive import kept, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_live_targets import Stated
-from wattqueue.kernels.site_meter import COUNT
+from wattqueue.kernels.state.site_meter import COUNT
 from wattqueue.live.cluster import ContinueJob, RequeueJob, StopJob
 from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels.site_meter import COUNT
 from wattqueue.kernels.state import PassState
+from wattqueue.kernels.state.site_meter import COUNT
 from wattqueue.kernels.view_lists import RunningList, list_queue
 from wattqueue.policy.build import unit_uw
 from wattqueue.sim.engine import Run, Simulation

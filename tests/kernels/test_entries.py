@@ -20,9 +20,8 @@ from wattqueue.kernels import actions, codes, loop, schedule, snapshot, state, v
 from wattqueue.kernels._numba.addresses import addresses_of
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound_entries import bind
-from wattqueue.kernels.heap import new_heap
+from wattqueue.kernels.fresh import new_heap, new_held
 from wattqueue.kernels.mode import UNDOCUMENTED
-from wattqueue.kernels.placement import new_held
 from wattqueue.kernels.view_lists import RunningList
 
 

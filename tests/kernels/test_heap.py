@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.drivers import push, remove
 from tests.reference.sorted_list import SortedList
-from wattqueue.kernels.heap import new_heap
+from wattqueue.kernels.fresh import new_heap
 
 IDS = 12
 EVENTS = st.lists(st.tuples(st.integers(0, IDS - 1), st.sampled_from([0.0, 1.0, 1.0, 2.5, 7.0, np.inf])), max_size=60)

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import history as twin
-from wattqueue.kernels.history import History, history_learn_rows, history_predict_rows, history_replay
-from wattqueue.parts.history import new_history
+from wattqueue.kernels.history import History, history_learn_rows, history_predict_rows, history_replay, new_history
 
 DAY = 86_400.0
 RULES = [(1.0, math.inf), (2.0, math.inf), (0.5, math.inf), (1.0, 600.0), (2.0, 600.0), (0.5, 600.0), (2.0, 30.0)]

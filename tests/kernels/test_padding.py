@@ -9,9 +9,8 @@ from tests.kernels.views import view_with
 from wattqueue.errors import EngineError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels._numba import AT_LEAST_LANES, AT_MOST_LANES
+from wattqueue.kernels.fresh import new_plan, new_units, wider_plan
 from wattqueue.kernels.padding import check_padding
-from wattqueue.kernels.placement import new_units
-from wattqueue.kernels.plan import new_plan, wider_plan
 
 
 def small_view(code: int = codes.CONSERVATIVE, jobs: int = 40) -> state.KernelView:

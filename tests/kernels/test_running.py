@@ -11,7 +11,7 @@ from tests.kernels.drivers import insert_running, remove_running, reserved
 from tests.kernels.views import view_with
 from tests.reference.running import RunningList, Stay
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.running import BLOCK
+from wattqueue.kernels.fresh import BLOCK
 
 MOST = 3 * BLOCK
 

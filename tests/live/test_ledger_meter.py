@@ -15,7 +15,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.test_controller import Meter, make_slurm, run
 from tests.reference.site_meter import NaiveSiteMeter, SiteReading
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import site_meter as at
+from wattqueue.kernels.state import site_meter as at
 from wattqueue.live.cluster import Node
 from wattqueue.live.decision import require_live
 from wattqueue.live.features.ledger_meter import GAP_S, LedgerMeter, Metered, drawn_w

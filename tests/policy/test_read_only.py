@@ -12,7 +12,7 @@ from tests.checks.test_other_axes import FirstFit
 from wattqueue.checks.in_a_run import policy_with
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.kernels.arrays import lengthened
-from wattqueue.kernels.placement import new_held
+from wattqueue.kernels.fresh import new_held
 from wattqueue.kernels.state import Scalars
 from wattqueue.parts.contracts import Start
 from wattqueue.policy.state_view import own_kernel, read_only, read_only_tuple

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tests.reference.meter import whole
 from wattqueue.kernels import codes
 from wattqueue.parts.ledger.adaptive import Adaptive
-from wattqueue.policy.sensors import DAY_S, LEAST_SHARE, PARTS_A_DAY
+from wattqueue.policy.capabilities import LEAST_SHARE
+from wattqueue.policy.sensors import DAY_S, PARTS_A_DAY
 
 if TYPE_CHECKING:
     from tests.reference.simulator import Simulator

@@ -19,7 +19,8 @@ from tests.sim.workloads import random_world
 from wattqueue.errors import PolicyError
 from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
-from wattqueue.kernels.site_meter import FIT_SHARE, GREATEST, SPENT_S, Z, margin_once
+from wattqueue.kernels.site_meter import margin_once
+from wattqueue.kernels.state.site_meter import FIT_SHARE, GREATEST, SPENT_S, Z
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.profiles import PowerProfiles
@@ -27,9 +28,10 @@ from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.order.fcfs import Fcfs
+from wattqueue.policy.capabilities import LEAST_SHARE
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
-from wattqueue.policy.sensors import LEAST_SHARE, PARTS_A_DAY
+from wattqueue.policy.sensors import PARTS_A_DAY
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.truth import NodeEvents, actual_power

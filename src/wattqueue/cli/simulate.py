@@ -29,8 +29,8 @@ class SimulateVerb(Printed, SimulateOptions):
 @verb_of(SimulateVerb)
 def run(options: SimulateVerb) -> None:
     """Replay a workload on a machine under a policy and a power cap."""
-    from wattqueue.policy.for_machine import expansion
     from wattqueue.policy.oracles import marked, oracles_of
+    from wattqueue.policy.rows import is_for_machine
     from wattqueue.runs.perform import load, perform, refuse_if_none_fits
     from wattqueue.runs.task import policy_row
 
@@ -55,7 +55,11 @@ def run(options: SimulateVerb) -> None:
     heading = marked(heading, oracles_of(inputs.policy))
     title = f"{Path(str(options.jobs)).name} on {inputs.machine.name}"
     options.show(lambda: outcome.metrics, lambda: show(title, [(heading, outcome.metrics)]))
-    made = expansion(inputs.policy.name, policy_row(inputs.task), inputs.machine, inputs.policy.row)
+    made, named = list[str](), policy_row(inputs.task)
+    if is_for_machine(named):
+        from wattqueue.policy.for_machine import expansion
+
+        made = expansion(inputs.policy.name, named, inputs.machine, inputs.policy.row)
     said = [f"{sentence}." for sentence in (*made, *(f"Note: {what}" for what in outcome.run.without_effect))]
     options.say([*said, *remarks(outcome.run.notes, inputs.jobs.origin, len(inputs.unusable))])
     say_never_ran([("", WorkDone.of(outcome.run.jobs, outcome.run.schedule))])

@@ -17,7 +17,6 @@ from wattqueue.formats import workloads
 from wattqueue.formats.source import shown
 from wattqueue.formats.workload import Workload
 from wattqueue.formats.workload_format import DEFAULTS, LIKELY, NOT, SURE, ReadOptions, WorkloadFile, WorkloadFormat
-from wattqueue.installed import entry_points_of
 
 __all__ = ["ReadOptions", "read_workload", "recognised"]
 
@@ -94,6 +93,8 @@ def stock_formats() -> tuple[WorkloadFormat, ...]:
 @cache
 def installed_formats() -> tuple[WorkloadFormat, ...]:
     """Return the formats that other packages add. Looked up once, and late: it reads a file for each package."""
+    from wattqueue.installed import entry_points_of
+
     return tuple(point.load() for point in entry_points_of(GROUP))
 
 

@@ -13,8 +13,6 @@ A conservative pass has the announced limits in its plan, rising ones, too (``pl
 
 from __future__ import annotations
 
-import numpy as np
-
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.chance import margin_uw, square_kept, square_w
@@ -22,19 +20,8 @@ from wattqueue.kernels.consent import first_option, last_option, slowed_option
 from wattqueue.kernels.entries import least_net, net_of, net_watt, unit_uw, units_differ, wall_s
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.ledger import available_under
-from wattqueue.kernels.state import AnnouncedLimits, KernelView
+from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.unit_watts import held_uw
-
-
-def no_limits() -> AnnouncedLimits:
-    """Make the announced limits of a pass that does not look ahead."""
-    return limits_of(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int8), 0)
-
-
-def limits_of(time_s: np.ndarray, limit_uw: np.ndarray, in_target: np.ndarray, most: int) -> AnnouncedLimits:
-    """Make announced limits of rows, shapes (k,), of which at most so many are announced at one time."""
-    zero = np.zeros(most, np.int64)
-    return AnnouncedLimits(time_s, limit_uw, in_target, zero, zero.copy(), zero.copy())
 
 
 @inlined

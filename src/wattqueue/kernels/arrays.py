@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.kernels import codes
 from wattqueue.kernels.state import Held, Log, ReservationPlan
 
 Part = TypeVar("Part", Held, Log, ReservationPlan)
@@ -15,6 +16,15 @@ Part = TypeVar("Part", Held, Log, ReservationPlan)
 def kernel_array(column: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
     """Return ``column`` contiguous and writable, copied only if needed: numba compiles again for a read-only array."""
     return np.require(column, dtype, ["C", "W"])
+
+
+def microwatts_of(cap_w: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return limits as int64 microwatts. Shape as given.
+
+    No cap (infinity) becomes ``NO_CAP``, which no machine reaches; so does any cap beyond it.
+    """
+    high = cap_w * codes.MICRO >= codes.NO_CAP
+    return np.where(high, codes.NO_CAP, np.rint(np.where(high, 0.0, cap_w) * codes.MICRO)).astype(np.int64)
 
 
 def lengthened(part: Part, rows: int, *columns: str, in_place: bool = True) -> Part:

@@ -12,132 +12,27 @@ consent: then the step is chosen here, and put in force there (``sim/control_ste
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import Scalars, as_int64, entry, inlined, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.consent import last_option
 from wattqueue.kernels.device_power import read_devices
 from wattqueue.kernels.entries import equal_net, units_differ
-from wattqueue.kernels.history_prediction import HistoryState
+from wattqueue.kernels.in_loop import ControlStep
 from wattqueue.kernels.redistribution import (
     BETWEEN,
     LENDS,
-    RATES,
     RESET,
-    Sockets,
     begin_raises,
     cap_uw,
     caps_between,
     end_raises,
     keep_promise,
-    new_sockets,
     step_caps,
 )
-from wattqueue.kernels.site_meter import SiteMeter
 from wattqueue.kernels.speed import set_device_limits
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 INF = float("inf")
-
-
-class StepState(Scalars):
-    """Where the steps of a control stand."""
-
-    at_s: float
-    """Next call by the period; inf for none."""
-    step_at_s: float
-    """Before this time a call by an event is none of a whole step, where BETWEEN is set."""
-    period_s: float
-    events: int
-    """Events that wake it, too, bits of ``EventLoopState.happened``."""
-    limiting: int
-    """1 while limits are set."""
-    ran: int
-    """Rows of ``ran_job`` in use."""
-    refused: int
-    """Actions that the ledger had no room for."""
-    acted: int
-    """1 where the last step changed a limit."""
-    for_target: int
-    """1 while limits that were set for a load target are in force."""
-
-
-@referenced
-class ControlStep(NamedTuple):
-    """What a control keeps between two steps, and working space."""
-
-    rates: Array
-    """(RATES,) float64, slots of ``kernels/redistribution.py``."""
-    now: StepState
-    sockets: Sockets
-    """Devices; ``cap_w`` are the limits in force."""
-    even_w: Array
-    """(1,) float64 even share of the budget."""
-    before_w: Array
-    """(D,) float64 limits before the step, inf for none."""
-    device: Array
-    """(D,) int32 working space: devices whose limit changes."""
-    cap_uw: Array
-    """(D,) float64 working space: their new limits."""
-    before_uw: Array
-    """(D,) float64 working space: those before."""
-    ran: Array
-    """(n,) int8, 1 for jobs that ran at the last step."""
-    ran_job: Array
-    """(U + 1,) int32 these jobs."""
-    least_w: Array
-    """(D,) float64 watts of each device where no job runs: idle, at least the least cap."""
-    held: Array
-    """(D,) int8 working space: 1 for devices that are busy beyond a promised time."""
-
-
-@referenced
-class InLoop(NamedTuple):
-    """Parts that the loop asks without returning to Python."""
-
-    history: HistoryState
-    """Of an estimator."""
-    step: ControlStep
-    """Of a control."""
-    meter: SiteMeter
-    """Of an adaptive ledger."""
-
-
-def new_step(
-    rates: Array, limits_w: tuple[float, float], wakes: tuple[float, float, int], idle_w: Array, sizes: tuple[int, int]
-) -> ControlStep:
-    """Return a control that has done nothing.
-
-    ``limits_w`` are the least and the highest cap of the hardware; ``wakes`` its first call, its period and the bits of
-    its events; ``idle_w`` (D,) idle watts of each device, as far as the cap covers them; ``sizes`` n jobs and U units.
-    """
-    devices, (jobs, units) = len(idle_w), sizes
-    limits = np.full(1, limits_w[0]), np.full(1, limits_w[1])
-    now = StepState()
-    now.at_s, now.period_s, now.events = wakes
-    now.step_at_s = -INF
-    return ControlStep(
-        np.ascontiguousarray(rates, np.float64),
-        now,
-        new_sockets(np.empty(devices), np.full(devices, INF), *limits),
-        np.empty(1),
-        np.empty(devices),
-        np.empty(devices, np.int32),
-        np.empty(devices),
-        np.empty(devices),
-        np.zeros(jobs, np.int8),
-        np.empty(units + 1, np.int32),
-        np.maximum(idle_w, limits_w[0]),
-        np.zeros(devices, np.int8),
-    )
-
-
-def no_step() -> ControlStep:
-    """Return a control that never takes a step."""
-    return new_step(np.zeros(RATES), (0.0, INF), (INF, INF, 0), np.zeros(0), (0, 0))
 
 
 @entry

@@ -18,45 +18,17 @@ limits pays for nothing here (``keep_owners``).
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.entries import unit_uw
 from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.placement import unit_partition
-from wattqueue.kernels.state import KernelView, LimitedDevices, Truth, UnitFactorTable
+from wattqueue.kernels.state import KernelView, Truth, UnitFactorTable
 
 INF = float("inf")
 SLOWEST = 0.1  # a limit at or below the floor slows a device to a tenth, not to a stand-still
 TRUE = 0  # rows of the sums and speeds: what jobs really draw
 EXPECTED = 1  # and what is expected of them
-
-
-def new_devices(
-    start: NDArray[np.int32], of_unit: NDArray[np.int32], idle_uw: NDArray[np.int64], jobs: int
-) -> LimitedDevices:
-    """Make the devices of a machine on which nothing runs and nothing is limited.
-
-    ``start`` (D + 1,) first unit of each; ``of_unit`` (U,) device of each unit; ``idle_uw`` (U,) microwatts.
-    """
-    devices, units = len(start) - 1, len(of_unit)
-    floor = np.add.reduceat(idle_uw, start[:-1]) if devices else np.zeros(0, np.int64)
-    return LimitedDevices(
-        start,
-        of_unit,
-        np.full(devices, INF),
-        np.full(units, -1, np.int32),
-        np.repeat(floor[np.newaxis], 2, axis=0),
-        np.zeros((2, devices), np.int64),
-        np.ones((2, devices)),
-        np.empty(devices, np.int32),
-        np.zeros(devices, np.int8),
-        np.empty(units + 1, np.int32),
-        np.empty(units + 1, np.int64),
-        np.zeros(jobs, np.int8),
-    )
 
 
 @kernel

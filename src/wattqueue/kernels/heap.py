@@ -10,15 +10,8 @@ Layout: row 0 is the first event; the children of row i are rows 2i + 1 and 2i +
 
 from __future__ import annotations
 
-import numpy as np
-
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.state import Heap
-
-
-def new_heap(capacity: int, ids: int) -> Heap:
-    """Make an empty heap for ``capacity`` of ``ids`` different ids."""
-    return Heap(np.empty(capacity), np.empty(capacity, np.int32), np.full(ids, -1, np.int32), np.zeros(1, np.int64))
 
 
 @inlined

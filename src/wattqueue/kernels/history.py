@@ -22,6 +22,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wattqueue.kernels._numba import entry, kernel, referenced
 from wattqueue.kernels.state import Array
 
@@ -77,6 +80,29 @@ class History(NamedTuple):
     watts: Array
     suffix: Array
     back: Array
+
+
+def new_history(jobs_of_user: NDArray[np.integer], *, alpha: float = 2.0, window_s: float = math.inf) -> History:
+    """Return an empty state. ``jobs_of_user`` (users,): most finished jobs that each user's window must hold.
+
+    ``window_s`` inf keeps moments only and needs no room per job.
+    """
+    users = len(jobs_of_user)
+    windowed = window_s != math.inf
+    room = int(jobs_of_user.sum()) if windowed else 0
+    slot = np.zeros((users, SLOT_COLUMNS), np.int64)
+    if windowed and users:
+        slot[:] = np.concatenate(([0], np.cumsum(jobs_of_user)[:-1]))[:, np.newaxis]
+    return History(
+        rule=np.array([alpha, window_s]),
+        total=np.zeros(2),
+        user=np.zeros((users, USER_COLUMNS)),
+        slot=slot,
+        time=np.zeros(room),
+        watts=np.zeros(room),
+        suffix=np.zeros((room, MOMENTS)),
+        back=np.zeros((users if windowed else 0, MOMENTS)),
+    )
 
 
 @kernel

@@ -8,64 +8,33 @@ the same kernels, so that both give the same microwatts; a test holds that.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, entry, kernel, referenced, separate
+from wattqueue.kernels._numba import as_int64, entry, kernel, separate
 from wattqueue.kernels.entries import row_of
 from wattqueue.kernels.history import (
     PREDICTED,
     PREVIOUS,
     SPREAD,
-    History,
     history_last,
     history_learn,
     history_predict,
     history_spread,
 )
-from wattqueue.kernels.recent_runs import RecentRuns
+from wattqueue.kernels.in_loop import (
+    BY_APP,
+    BY_UNIT,
+    CORRECTED,
+    GREATEST,
+    LEAST_SPREAD,
+    MARGIN,
+    PREVIOUS_JOB,
+    SPREADS,
+    HistoryState,
+)
 from wattqueue.kernels.scale import watts_at_option, without_limit
 from wattqueue.kernels.state import Array, KernelView, Log
 from wattqueue.kernels.unit_watts import mean_of_units
-
-# Slots of HistoryState.rule.
-ON = 0
-PREVIOUS_JOB = 1  # the user's last job stands for the next one, as LastJob does
-GREATEST = 2  # the greatest watts are learned, not the mean
-BY_APP = 3  # the user's jobs of the same application count, where there are any
-BY_UNIT = 4  # watts are learned over the mean predicted factor of a job's units
-CORRECTED = 5  # predicted watts are corrected: margin, bound
-RULE_SLOTS = 6
-
-# Slots of HistoryState.knob.
-SPREADS = 0  # standard deviations that are added
-LEAST_SPREAD = 1  # a standard deviation counts as at least this share of the prediction
-MARGIN = 2  # predicted watts are multiplied by this
-KNOB_SLOTS = 3
-
-
-@referenced
-class HistoryState(NamedTuple):
-    """What the loop predicts with: watts, and run times (``runs``).
-
-    ``rule`` (6,) int64, ``knob`` (3,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
-    ``pair`` (n,) int32, a number for each (user, application); ``peak_w`` (n,) greatest watts that a meter would show,
-    NaN unknown; ``idle_w``, ``max_w``, ``dynamic``, ``held_w`` (O,): figures of a unit by option (``scale``).
-    ``rule[ON]`` 0: every other array is empty, and the loop predicts no watts.
-    """
-
-    rule: Array
-    knob: Array
-    history: History
-    user: Array
-    by_app: History
-    pair: Array
-    peak_w: Array
-    idle_w: Array
-    max_w: Array
-    dynamic: Array
-    held_w: Array
-    runs: RecentRuns
 
 
 @kernel

@@ -38,11 +38,6 @@ UNTIL_S = 3  # end of the last reading
 COLUMNS = 4
 
 
-def no_evidence() -> KernelEvidence:
-    """Return what stands for no in-flight ledger."""
-    return KernelEvidence(np.empty(0), np.empty((0, COLUMNS)), np.empty(0))
-
-
 def new_evidence(jobs: int, even_s: float, phase: float) -> KernelEvidence:
     """Return the evidence of so many jobs, of which nothing is measured."""
     figures = np.zeros(FIGURES)

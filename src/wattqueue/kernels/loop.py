@@ -35,12 +35,13 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, entry, inlined, separate
-from wattqueue.kernels.control_step import ControlStep, InLoop, asks_consent, step_is_due, take_step
+from wattqueue.kernels.control_step import asks_consent, step_is_due, take_step
 from wattqueue.kernels.devices import count_job, least_limit
 from wattqueue.kernels.drains import end_drains
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
-from wattqueue.kernels.history_prediction import ON, HistoryState, learn_end, predict_from_history
+from wattqueue.kernels.history_prediction import learn_end, predict_from_history
+from wattqueue.kernels.in_loop import ON, ControlStep, HistoryState, InLoop
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.ledger_ramp import begin_ramp, climb, note_rise
 from wattqueue.kernels.measured import lose_samples, read_samples
@@ -51,9 +52,10 @@ from wattqueue.kernels.progress import never_starts
 from wattqueue.kernels.recent_runs import PREDICTS, learn_run, plan_from_recent
 from wattqueue.kernels.schedule import schedule
 from wattqueue.kernels.sensors import periods
-from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, may_fall, note_held, read_meter
+from wattqueue.kernels.site_meter import count_ledger, may_fall, note_held, read_meter
 from wattqueue.kernels.speed import apply_speeds, begin_in_devices
 from wattqueue.kernels.state import KernelView, Log, Truth
+from wattqueue.kernels.state.site_meter import READ_AT, SiteMeter
 from wattqueue.kernels.supply import has_supply
 from wattqueue.kernels.supply_classes import put_limits
 from wattqueue.kernels.ticks import begin_phases, tick
@@ -65,21 +67,6 @@ SIGNAL = 2
 CONTROL = 3
 PASS = 4
 APPLY = 5
-
-
-def new_log(n: int) -> Log:
-    """Make the log of a run in which nothing has happened; room for a power step a job, most traces need somewhat more.
-
-    numpy asks for huge pages for a part of a new array, and the system moves no half of a mapping: the first time
-    that a column is lengthened copies it. So that is to happen early, while other buffers still are short.
-    """
-    rows = n + 1024
-    return Log(
-        np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n), np.zeros(n),
-        np.zeros(n), np.zeros(n), np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64),
-        np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(n, np.int32),
-        np.zeros(n, np.int16), np.zeros(n),
-    )  # fmt: skip
 
 
 @entry

@@ -51,14 +51,6 @@ MISSING = -1
 INF = float("inf")
 
 
-def no_measured() -> SensorSamples:
-    """Return the samples of a view in which nothing measures."""
-    none, number, whole, bits = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint64)
-    return SensorSamples(
-        number, number, whole, none, none, whole, whole, whole, whole, number, number, none, bits, none, bits
-    )
-
-
 def new_measured(
     start: NDArray[np.int32], of_unit: NDArray[np.int32], idle_uw: NDArray[np.int64], most_uw: NDArray[np.int64]
 ) -> SensorSamples:

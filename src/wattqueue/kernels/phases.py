@@ -7,19 +7,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.entries import unit_uw
 from wattqueue.kernels.profile_power import place_of
-from wattqueue.kernels.state import KernelView, Phases, Truth
-
-
-def no_phases() -> Phases:
-    """Return the phases of a run whose jobs draw constant watts."""
-    none, whole = np.empty(0), np.empty(0, np.int64)
-    return Phases(np.empty(0, np.int32), none, none, whole, np.empty(0, np.float32), whole, whole, whole, whole)
+from wattqueue.kernels.state import KernelView, Truth
 
 
 @inlined

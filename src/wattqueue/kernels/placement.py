@@ -24,70 +24,12 @@ of ``filled`` is set exactly where its word is not 0; no unit before word ``low[
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.ranked import choose_units, give_place, take_chosen, take_place
-from wattqueue.kernels.state import Held, KernelView, Units
+from wattqueue.kernels.state import KernelView, Units
 from wattqueue.kernels.unit_allocation import add_run, note_empty
-
-
-def new_units(
-    counts: NDArray[np.int64],
-    idle_uw: NDArray[np.int64],
-    most_uw: NDArray[np.int64],
-    option_partition: NDArray[np.int32],
-) -> Units:
-    """Make the bitmap of a machine on which every unit is free.
-
-    ``counts`` (P,) units of each partition; ``idle_uw`` and ``most_uw`` (P,) idle and greatest microwatts of one;
-    ``option_partition`` (O,). Bits beyond the last unit of a partition stay 0, so that no search finds them.
-    """
-    words = -(-counts // 64)
-    word_start = np.concatenate(([0], np.cumsum(words))).astype(np.int64)
-    word = np.full(word_start[-1], np.iinfo(np.uint64).max, np.uint64)
-    for p, count in enumerate(counts):
-        if count % 64:
-            word[word_start[p + 1] - 1] = np.uint64((1 << int(count % 64)) - 1)
-    filled = np.zeros(len(word) // 64 + 1, np.uint64)
-    filled[: len(word) // 64] = np.iinfo(np.uint64).max
-    filled[-1] = np.uint64((1 << (len(word) % 64)) - 1)
-    unit_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    of_option = kernel_array(option_partition, np.int32)
-    first = word_start[:-1].copy()
-    by_number = np.empty((0, 0), np.int32), np.empty((0, 0), np.uint64)
-    return Units(word, filled, word_start, first, unit_start, counts.copy(), idle_uw, most_uw, of_option, *by_number)
-
-
-def ranked_units(units: Units, order: NDArray[np.int32]) -> Units:
-    """Return the bitmap of free units with one for each order of placement (R, U) beside it; every unit is free."""
-    place = np.empty((order.shape[1], len(order)), np.int32)
-    for p in range(len(units.free)):
-        first, end = units.unit_start[p], units.unit_start[p + 1]
-        for r, row in enumerate(order):
-            place[row[first:end], r] = np.arange(end - first)
-    return units._replace(place=place, by_rank=np.repeat(units.word[np.newaxis], len(order), axis=0))
-
-
-def new_held(n: int, intervals: int) -> Held:
-    """Make the table of what jobs hold: nothing.
-
-    ``intervals`` is the number of rows of the interval log. The engine lengthens it when it may run full; a job on
-    neighbouring units takes one row.
-    """
-    return Held(
-        np.full(n, -1, np.int16),
-        np.zeros(n),
-        np.ones(n),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int32),
-        np.empty(intervals, np.int32),
-        np.empty(intervals, np.int32),
-        np.zeros(n, np.int8),
-        np.zeros(n),
-    )
 
 
 @inlined

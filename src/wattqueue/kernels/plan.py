@@ -36,9 +36,8 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined, kernel, separate
+from wattqueue.kernels._numba import as_int64, at_least, inlined, kernel, separate
 from wattqueue.kernels.announced import next_row
-from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.consent import consent_ends, last_option, promised_net, promised_option
 from wattqueue.kernels.entries import (
@@ -66,35 +65,6 @@ from wattqueue.kernels.supply import forget_refused, has_supply
 from wattqueue.kernels.supply_classes import fits_supply
 
 INF = float("inf")
-PLAN_ROWS = 4096
-"""Rows of a new plan; the engine enlarges it while it runs (``wider_plan``)."""
-
-
-def new_plan(n: int, partitions: int, rows: int = PLAN_ROWS) -> ReservationPlan:
-    """Make an empty plan for ``n`` jobs; ``rows`` of profile, and at least as many as are read at once."""
-    rows = max(rows, AT_LEAST_LANES)
-    return ReservationPlan(
-        np.empty(rows),
-        np.empty((partitions, rows), np.int64),
-        np.empty(rows, np.int64),
-        np.full(n, -1, np.int32),
-        np.zeros(n),
-        np.zeros(n, np.int32),
-    )
-
-
-def no_plan(partitions: int) -> ReservationPlan:
-    """Make the plan of a view whose pass is not conservative: nothing reads it."""
-    return ReservationPlan(
-        np.empty(0), np.empty((partitions, 0), np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0),
-        np.empty(0, np.int32),
-    )  # fmt: skip
-
-
-def wider_plan(plan: ReservationPlan, *, in_place: bool = True) -> ReservationPlan:
-    """Return the plan with twice the rows; ``time`` and ``watt`` are ``lengthened``, ``nodes`` is copied."""
-    nodes = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
-    return lengthened(plan, len(plan.time), "time", "watt", in_place=in_place)._replace(nodes=nodes)
 
 
 @separate

@@ -30,12 +30,12 @@ from wattqueue.kernels.entries import (
 )
 from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView, Truth
+from wattqueue.kernels.state.truth import BASE_UW
 from wattqueue.kernels.supply import has_supply, idle_machine, units_that_fit
 from wattqueue.kernels.supply_classes import fits_alone_by_class, fits_supply, update_classes
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
-BASE_UW = 3  # in AnnouncedSteps.least
 
 
 @inlined

@@ -25,48 +25,13 @@ sums are those of the rows, no block in use is empty, and the ledger is the sum 
 
 from __future__ import annotations
 
-import numpy as np
-
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import square_kept
+from wattqueue.kernels.fresh import BLOCK
 from wattqueue.kernels.ledger import change_ledger
-from wattqueue.kernels.state import KernelView, Reservations, RunningBlocks
+from wattqueue.kernels.state import KernelView
 
-BLOCK = 64
 MERGE_BELOW = BLOCK // 2
-
-
-def new_running(capacity: int, partitions: int) -> RunningBlocks:
-    """Make blocks for ``capacity`` running jobs.
-
-    Sparse neighbours are joined (``running_tidy``), so that two neighbours hold more than 32 jobs together; four
-    times the blocks that full ones would take always suffice.
-    """
-    blocks = 4 * (capacity // BLOCK + 1) + 2
-    return RunningBlocks(
-        np.empty((blocks, BLOCK)),
-        np.empty((blocks, BLOCK), np.int32),
-        np.empty((blocks, BLOCK), np.int64),
-        np.zeros(blocks, np.int32),
-        np.zeros(blocks),
-        np.zeros(blocks, np.int64),
-        np.zeros((blocks, partitions), np.int64),
-        np.zeros(blocks, np.int64),
-        np.arange(blocks, dtype=np.int32),
-    )
-
-
-def new_reservations(partitions: int) -> Reservations:
-    """Make the reservations of a greedy pass: none."""
-    return Reservations(
-        np.full(partitions, -1, np.int32),
-        np.zeros(partitions),
-        np.zeros(partitions, np.int64),
-        np.zeros(partitions, np.int64),
-        np.zeros(partitions, np.int64),
-        np.zeros(partitions, np.int64),
-        np.full(partitions, -1, np.int64),
-    )
 
 
 @inlined

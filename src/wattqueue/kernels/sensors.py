@@ -29,12 +29,6 @@ STEP_SENSOR = 7919  # primes, so that sensors and samples walk through the rando
 STEP_SAMPLE = 104_729
 
 
-def no_sensors() -> Sensors:
-    """Return the sensors of a run in which nothing measures."""
-    none, whole = np.empty(0), np.empty(0, np.int64)
-    return Sensors(whole, whole, none, whole, none, np.empty((0, 0)), SensorFigures(), none, none)
-
-
 def new_sensors(
     start: NDArray[np.int32],
     idle_uw: NDArray[np.int64],

@@ -46,20 +46,6 @@ RACKS = 11
 """Leaves that a start takes units of at most, where so many hold it; 0 for no bound."""
 
 
-def no_supply() -> SupplyLimits:
-    """Make the tree of a machine without domains."""
-    one, units, flat = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
-    more, cubes = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.float32)
-    flats = np.zeros((0, 0), np.float32)
-    classes = SupplyClasses(one, flats, cubes, cubes, flats, more, more, more, one, units,
-                            np.zeros(0, np.int8))  # fmt: skip
-    return SupplyLimits(
-        units, flat, one, one, one, flat, more, more, units, units, units, units, one, more, more, more, more, one, one,
-        more, more, one, one, units, one, one, one, one, one, one, classes,
-        SupplyPlacement(flat, flat, flat, one),
-    )  # fmt: skip
-
-
 def new_supply(
     parent: NDArray[np.int32], gain: NDArray[np.float64], base: NDArray[np.int64], limits: NDArray[np.int64],
     time: NDArray[np.float64], of_unit: NDArray[np.int32], unit_start: NDArray[np.int32], sample: NDArray[np.int64],

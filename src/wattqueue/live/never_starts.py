@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels.actions import least_of_jobs
+from wattqueue.kernels.calls import least_of_jobs
 from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.job_tables import PendingJobs

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
 from wattqueue.model.gpu_options import held_w, host_share, require_gpus, time_factors
-from wattqueue.model.supply import SupplyDomain, SupplyTree
 
 if TYPE_CHECKING:
     from wattqueue.model.known_files import KnownFiles
     from wattqueue.model.physics import PhysicsFiles
     from wattqueue.model.power_sensor import Covers, PowerSensor
+    from wattqueue.model.supply import SupplyDomain, SupplyTree
 
 CapScope = Literal["machine", "dynamic", "jobs"]
 """What a cap covers (rule 14 of docs/semantics.md)."""
@@ -190,6 +190,8 @@ class Machine:
     @cached_property
     def supply_tree(self) -> SupplyTree:
         """Return the power domains as a tree; without domains where none are stated."""
+        from wattqueue.model.supply import SupplyTree
+
         return SupplyTree.of(self.supply, self.partitions, in_watts=self.cap_scope == "machine")
 
     def by_unit(self, figures: Sequence[float]) -> NDArray[np.float64]:

@@ -67,7 +67,8 @@ def job_features(jobs: Jobs, target: str = "mean") -> tuple[Floats, Floats]:
     ``target`` is ``mean`` or ``max``. Lagged features use only jobs that had ended by the submission
     (``parts.timeline``); NaN where none had.
     """
-    from wattqueue.parts.history import history_columns, new_history
+    from wattqueue.kernels.history import new_history
+    from wattqueue.parts.history import history_columns
     from wattqueue.parts.timeline import job_watts, trace_timeline
 
     watts = job_watts(jobs, target)

@@ -37,31 +37,6 @@ LoopKernel = Literal["history"]
 """Kernels that may answer for an estimator inside the compiled loop: ``kernels/history_prediction.py``."""
 
 
-def new_history(jobs_of_user: NDArray[np.integer], *, alpha: float = 2.0, window_s: float = math.inf) -> History:
-    """Return an empty state. ``jobs_of_user`` (users,): most finished jobs that each user's window must hold.
-
-    ``window_s`` inf keeps moments only and needs no room per job.
-    """
-    from wattqueue.kernels import history as k
-
-    users = len(jobs_of_user)
-    windowed = window_s != math.inf
-    room = int(jobs_of_user.sum()) if windowed else 0
-    slot = np.zeros((users, k.SLOT_COLUMNS), np.int64)
-    if windowed and users:
-        slot[:] = np.concatenate(([0], np.cumsum(jobs_of_user)[:-1]))[:, np.newaxis]
-    return k.History(
-        rule=np.array([alpha, window_s]),
-        total=np.zeros(2),
-        user=np.zeros((users, k.USER_COLUMNS)),
-        slot=slot,
-        time=np.zeros(room),
-        watts=np.zeros(room),
-        suffix=np.zeros((room, k.MOMENTS)),
-        back=np.zeros((users if windowed else 0, k.MOMENTS)),
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopState:
     """What the compiled event loop needs to predict and learn without calling Python."""
@@ -132,6 +107,8 @@ class HistoryBase(OnlineBase):
 
     def state(self, jobs: KnownJobs) -> History:
         """Return an empty state for these jobs, for a loop that calls the kernels itself."""
+        from wattqueue.kernels.history import new_history
+
         known = jobs.user.codes[jobs.user.codes >= 0]
         return new_history(np.bincount(known, minlength=len(jobs.user.names)), alpha=self.alpha, window_s=self.window_s)
 
@@ -151,6 +128,8 @@ class HistoryBase(OnlineBase):
         """
         if self._scale is None:
             raise PolicyError("asked before it was given jobs and machine", where=type(self).__name__)
+        from wattqueue.kernels.history import new_history
+
         by_app = (new_history(np.zeros(0, np.int32)), np.zeros(0, np.int32))
         if self._pairs is not None and self._apps is not None:
             by_app = (self._apps, self._pairs.code)
@@ -158,7 +137,7 @@ class HistoryBase(OnlineBase):
 
     def _rule(self) -> tuple[NDArray[np.int64], Floats]:
         """Return choices and figures of this estimator by slot, as its kernels take them."""
-        from wattqueue.kernels import history_prediction as k
+        from wattqueue.kernels import in_loop as k
 
         rule, knob = np.zeros(k.RULE_SLOTS, np.int64), np.zeros(k.KNOB_SLOTS)
         rule[[k.ON, k.PREVIOUS_JOB, k.GREATEST, k.BY_APP]] = 1, self.last_job, self.target == "max", self.by_app
@@ -229,6 +208,8 @@ class HistoryBase(OnlineBase):
 
     def _app_state(self, pairs: Pairs) -> History:
         """Return an empty state with one row per (user, application)."""
+        from wattqueue.kernels.history import new_history
+
         known = pairs.code[pairs.code >= 0]
         return new_history(np.bincount(known, minlength=len(pairs.known)), alpha=self.alpha, window_s=self.window_s)
 

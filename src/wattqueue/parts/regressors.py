@@ -293,8 +293,7 @@ class HistoryPower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return the watts at each submission. Shape (n,)."""
-        from wattqueue.kernels.history import WALK_COLUMNS, history_replay
-        from wattqueue.parts.history import new_history
+        from wattqueue.kernels.history import WALK_COLUMNS, history_replay, new_history
 
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=np.float64)

@@ -21,7 +21,7 @@ from typing import Any, get_args
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import actions as act
+from wattqueue.kernels import calls as act
 from wattqueue.kernels import state
 from wattqueue.model.consent import Consent
 from wattqueue.parts.actions import Action, DelayStart, Requeue, SetDeviceLimits, StartJob

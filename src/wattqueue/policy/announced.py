@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes, state
-from wattqueue.kernels.announced import limits_of
+from wattqueue.kernels import state
+from wattqueue.kernels.arrays import microwatts_of
+from wattqueue.kernels.fresh import limits_of
 from wattqueue.model.signals import Signals, next_targets
 
 Ints = NDArray[np.int64]
@@ -21,15 +22,6 @@ class AnnouncedRows(NamedTuple):
     first: Ints
     end: Ints
     """Rows that are announced at each of the times asked for. Shapes (k,)."""
-
-
-def microwatts_of(cap_w: NDArray[np.float64]) -> Ints:
-    """Return limits as int64 microwatts. Shape as given.
-
-    No cap (infinity) becomes ``NO_CAP``, which no machine reaches; so does any cap beyond it.
-    """
-    high = cap_w * codes.MICRO >= codes.NO_CAP
-    return np.where(high, codes.NO_CAP, np.rint(np.where(high, 0.0, cap_w) * codes.MICRO)).astype(np.int64)
 
 
 def announced_at(signals: Signals, time_s: NDArray[Any], *, everything: bool, rises: bool) -> AnnouncedRows:

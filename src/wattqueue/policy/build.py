@@ -18,14 +18,21 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.announced import no_limits
 from wattqueue.kernels.arrays import kernel_array
-from wattqueue.kernels.in_flight import no_evidence
-from wattqueue.kernels.measured import no_measured
+from wattqueue.kernels.fresh import (
+    new_held,
+    new_plan,
+    new_reservations,
+    new_running,
+    new_units,
+    no_evidence,
+    no_limits,
+    no_measured,
+    no_plan,
+    no_supply,
+    ranked_units,
+)
 from wattqueue.kernels.padding import check_padding
-from wattqueue.kernels.placement import new_held, new_units, ranked_units
-from wattqueue.kernels.plan import new_plan, no_plan
-from wattqueue.kernels.running import new_reservations, new_running
 from wattqueue.kernels.tree import new_tree
 from wattqueue.model import bounds
 from wattqueue.model.known_jobs import KnownJobs
@@ -33,7 +40,6 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
 from wattqueue.policy.consent_windows import Window, reach_of
-from wattqueue.policy.supply import supply_limits
 
 INTERVALS_A_JOB = 8
 """Room for intervals of units in a new view. Rows that are never written take no memory; to lengthen a log does."""
@@ -113,9 +119,27 @@ def idle_uw(machine: Machine) -> NDArray[np.int64]:
     return np.array([codes.microwatts(p.idle_w) for p in machine.partitions], np.int64)
 
 
+def unit_idle_uw(machine: Machine) -> NDArray[np.int64]:
+    """Return the idle microwatts of each unit. Shape (U,)."""
+    return np.repeat(idle_uw(machine), [p.units for p in machine.partitions])
+
+
 def most_uw(machine: Machine) -> NDArray[np.int64]:
     """Return the stated maximum of one unit of each partition in microwatts, -1 where none is stated. Shape (P,)."""
     return np.array([-1 if p.max_w is None else codes.microwatts(p.max_w) for p in machine.partitions], np.int64)
+
+
+def domains_of(
+    machine: Machine, prediction: Prediction, settings: PassSettings, unit_net: NDArray[np.int64]
+) -> state.SupplyLimits:
+    """Return the power domains that can hold jobs back."""
+    if not machine.supply:
+        return no_supply()
+    from wattqueue.policy.supply import supply_limits
+
+    return supply_limits(
+        machine, prediction, learns=settings.learns, sample=unit_net, balanced=settings.balanced, racks=settings.racks
+    )
 
 
 def queue_entries(jobs: KnownJobs, entries: Entries, window: Window, machine: Machine) -> state.EntryTable:
@@ -219,14 +243,7 @@ def build_view(
         new_tree(queue.start, jobs.nodes, net),
         new_running(capacity, partitions),
         units,
-        supply_limits(
-            machine,
-            prediction,
-            learns=settings.learns,
-            sample=unit_net,
-            balanced=settings.balanced,
-            racks=settings.racks,
-        ),
+        domains_of(machine, prediction, settings, unit_net),
         new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
         no_measured(),
         no_evidence(),

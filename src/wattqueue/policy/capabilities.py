@@ -22,7 +22,6 @@ from wattqueue.policy.interfaces import AXES, method_of, stated
 from wattqueue.policy.lists import parts_in
 from wattqueue.policy.registry import part_name
 from wattqueue.policy.rows import FOR_MACHINE, listed
-from wattqueue.policy.supply import require_supply
 
 if TYPE_CHECKING:
     from wattqueue.model.known_jobs import Past
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
     from wattqueue.policy.registry import Policy
     from wattqueue.policy.view import View
 
+LEAST_SHARE = 0.1
+"""Least watts drawn for a watt predicted that an adaptive ledger believes: a machine whose jobs do nothing at first, or
+a meter that fails, must not admit ten times the cap."""
 EVENT_BITS = {
     "arrival": codes.STOP_ON_ARRIVAL,
     "completion": codes.STOP_ON_COMPLETION,
@@ -448,7 +450,10 @@ def require_carried_out(
         if lacks:
             raise PolicyError(f"has {what}, which {driver.name} does not carry out", where=policy.name, hint=hint)
     untested = needs.not_under_supply if driver.supply else f"{driver.name} does not test domains yet"
-    require_supply(policy.name, machine, prediction, untested, learns=needs.online is not None)
+    if machine.supply:
+        from wattqueue.policy.supply import require_supply
+
+        require_supply(policy.name, machine, prediction, untested, learns=needs.online is not None)
     require_sensors(policy, needs, driver, machine)
 
 

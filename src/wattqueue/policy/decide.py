@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.calls import schedule_once
+from wattqueue.kernels.fresh import new_plan
 from wattqueue.kernels.in_flight import new_evidence
 from wattqueue.kernels.padding import check_padding
-from wattqueue.kernels.plan import new_plan
-from wattqueue.kernels.schedule import schedule_once
 from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine

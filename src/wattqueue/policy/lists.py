@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import PolicyError
-from wattqueue.policy.corrected import Corrected
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.registry import part_name
 
 if TYPE_CHECKING:
     from wattqueue.parts.frequency_in_turn import FrequencyInTurn
+    from wattqueue.policy.corrected import Corrected
 
 Parts = tuple[Any, ...]
 
@@ -38,6 +38,8 @@ def _frequency(parts: Parts) -> FrequencyInTurn:
 
 def _estimator(parts: Parts) -> Corrected:
     """Return a base and its corrections as one estimator. Raises: PolicyError for a correction that occurs twice."""
+    from wattqueue.policy.corrected import Corrected
+
     return Corrected(parts[0], parts[1:])
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wattqueue.kernels import actions as act
+from wattqueue.kernels import calls as act
 from wattqueue.kernels import codes
-from wattqueue.kernels.schedule import schedule_once
+from wattqueue.kernels.calls import schedule_once
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.capabilities import Capabilities
 

@@ -13,12 +13,11 @@ from typing import Any
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.machine import Machine
 from wattqueue.policy.capabilities import resolve
-from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.interfaces import AXES, CORRECTIONS, axes_of, stated
 from wattqueue.policy.lists import one_part
 from wattqueue.policy.registry import Policy, class_from_file, part_class, part_names
 from wattqueue.policy.row_files import read_option
-from wattqueue.policy.rows import LEFT_OUT, ROW_DEFAULTS, Row, composed, find_row, listed
+from wattqueue.policy.rows import LEFT_OUT, ROW_DEFAULTS, Row, composed, find_row, is_for_machine, listed
 
 
 def load_policy(
@@ -35,6 +34,8 @@ def load_policy(
     row = find_row(name)
     row |= {axis: value for axis, value in overrides.items() if value is not None}
     if machine is not None:
+        from wattqueue.policy.for_machine import SiteFacts, row_on
+
         row = row_on(row, SiteFacts.simulated(machine, known))
     return policy_from_row(composed(name), row)
 
@@ -55,7 +56,11 @@ def policy_from_row(name: str, row: Row) -> Policy:
         raise PolicyError(
             f"unknown key {sorted(unknown)[0]!r}", where=name, hint=one_of(sorted(unknown)[0], ROW_DEFAULTS)
         )
-    explicit = row_on(row, SiteFacts(None))
+    explicit = row
+    if is_for_machine(row):
+        from wattqueue.policy.for_machine import SiteFacts, row_on
+
+        explicit = row_on(row, SiteFacts(None))
     built = {axis: _built(name, axis, listed(explicit[axis])) for axis in AXES}
     controls = built.pop("controls")
     parts: dict[str, Any] = {axis: one_part(name, axis, found) for axis, found in built.items()}

@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from wattqueue.errors import PolicyError, one_of
-from wattqueue.installed import entry_points_of
 from wattqueue.parts import contracts, run_contracts
 from wattqueue.policy.interfaces import AXES, METHODS, axes_of
 
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 @cache
 def _installed(axis: str) -> tuple[EntryPoint, ...]:
     """Return what other packages add to an axis; looked up once a process, since that reads a file for each package."""
+    from wattqueue.installed import entry_points_of
+
     return entry_points_of(f"wattqueue.{axis}")
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.calls import set_budget
 from wattqueue.kernels.codes import microwatts
-from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.model.signals import Signals
 from wattqueue.parts import actions

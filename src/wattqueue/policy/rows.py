@@ -18,7 +18,6 @@ from typing import Any
 from wattqueue.errors import InputError, PolicyError, one_of
 from wattqueue.formats.source import in_folder
 from wattqueue.formats.toml import read_toml
-from wattqueue.installed import entry_points_of
 from wattqueue.policy.interfaces import AXES, axes_of
 from wattqueue.policy.registry import class_from_file
 
@@ -59,6 +58,8 @@ def _core_rows() -> dict[str, Row]:
 @cache
 def _installed_rows() -> dict[str, Row]:
     """Return the rows of other packages; looked for once a process, and only where the core has no row of a name."""
+    from wattqueue.installed import entry_points_of
+
     return {name: row for point in entry_points_of(GROUP) for name, row in read_toml(point.load()).items()}
 
 
@@ -108,6 +109,11 @@ def _settings_of(axis: str, value: Any) -> list[str]:
     if axis != "controls":
         return [f"{axis}={','.join(listed(value))}"]
     return [f"{axis}={part}" for part in listed(value) or [NO_CONTROLS]]
+
+
+def is_for_machine(row: Row) -> bool:
+    """Return whether a choice of a row follows from the machine."""
+    return any(listed(row.get(axis)) == [FOR_MACHINE] for axis in AXES)
 
 
 def listed(value: Any) -> list[Any]:

@@ -6,21 +6,16 @@ Prepare the site meter of an adaptive ledger, for the compiled loop or a control
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, in_flight, state
-from wattqueue.kernels import site_meter as at
 from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.measured import new_measured
-from wattqueue.kernels.site_meter import SiteMeter, new_meter, no_meter
+from wattqueue.kernels.state import site_meter as at
+from wattqueue.kernels.state.site_meter import SiteMeter, new_meter
 from wattqueue.model.machine import Machine
 from wattqueue.parts.run_contracts import CorrectingLedger, MeteredLedger, SampledLedger
-from wattqueue.policy.build import idle_uw
-
-
-def unit_idle_uw(machine: Machine) -> NDArray[np.int64]:
-    """Return the idle microwatts of each unit. Shape (U,)."""
-    return np.repeat(idle_uw(machine), [p.units for p in machine.partitions])
+from wattqueue.policy.build import unit_idle_uw
+from wattqueue.policy.capabilities import LEAST_SHARE
 
 
 def with_sensors(
@@ -82,17 +77,12 @@ class JobEvidence:
 DAY_S = 86_400.0
 PARTS_A_DAY = 24
 """Parts of the window: what is older leaves it hour by hour."""
-LEAST_SHARE = 0.1
-"""Least watts drawn for a watt predicted that the ledger believes: a machine whose jobs do nothing at first, or a meter
-that fails, must not admit ten times the cap."""
 LICENSED_SHARE = 1.0
 """The same where licences keep the cap (live): they count whole predictions, however little jobs draw."""
 
 
-def site_meter_of(ledger: MeteredLedger | None, least_share: float = LEAST_SHARE) -> SiteMeter:
-    """Return the meter of a ledger, which has read nothing; one that never reads for a ledger without one."""
-    if ledger is None:
-        return no_meter()
+def site_meter_of(ledger: MeteredLedger, least_share: float = LEAST_SHARE) -> SiteMeter:
+    """Return the meter of a ledger, which has read nothing."""
     figures = np.zeros(at.FIGURES)
     figures[[at.PERIOD_S, at.LATE, at.NOISE, at.EPSILON]] = ledger.meter_s, ledger.late, ledger.noise, ledger.epsilon
     figures[[at.OWN, at.COMMON, at.FORGET_S]] = ledger.own, ledger.common, ledger.forget_s

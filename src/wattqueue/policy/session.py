@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError, WattQueueError
-from wattqueue.kernels import actions as act
+from wattqueue.kernels import calls as act
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.schedule import schedule_once
+from wattqueue.kernels.calls import schedule_once
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.actions import Action, Refusal, Requeue, StartJob

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.actions import net_of_start
-from wattqueue.kernels.consent import start_options
+from wattqueue.kernels.calls import list_queue, net_of_start, start_options
 from wattqueue.kernels.state import Scalars
-from wattqueue.kernels.view_lists import RunningList, list_queue
+from wattqueue.kernels.view_lists import RunningList
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine

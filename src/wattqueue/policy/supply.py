@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError, PolicyError
+from wattqueue.kernels.fresh import no_supply
 from wattqueue.kernels.state import KernelView, SupplyLimits
-from wattqueue.kernels.supply import new_supply, no_supply
+from wattqueue.kernels.supply import new_supply
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap, Signals

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wattqueue.kernels import state
-from wattqueue.kernels.ledger import set_budget
+from wattqueue.kernels.calls import set_budget
 from wattqueue.parts.actions import SetDeviceLimits
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import carry_out

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wattqueue.model.comparability import Gate, change
 from wattqueue.model.quantities import Quantity, quantity
 from wattqueue.report import words
 
 if TYPE_CHECKING:
+    from wattqueue.model.comparability import Gate
     from wattqueue.report.run import Metric
 
 GROUPS = {
@@ -114,6 +114,8 @@ def is_bound(name: str, metrics: Mapping[str, Metric]) -> bool:
 
 def mean_falls(base: Mapping[str, Metric], other: Mapping[str, Metric], through: Gate) -> bool:
     """Return whether the mean wait falls from one run to another while the mean by nodes rises."""
+    from wattqueue.model.comparability import change
+
     plain, by_nodes = (
         change(name, _number(base, name), _number(other, name), through) for name in ("wait_s_mean", "node_wait_s_mean")
     )

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from wattqueue.formats.times import duration_s
 from wattqueue.options import about, option
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ class JobOptions:
         from wattqueue.runs.task import Task
 
         machine = None if self.machine is None else str(self.machine)
+        from wattqueue.formats.times import duration_s
+
         walltime = duration_s(self.default_walltime, "--default-walltime")
         return Task(
             str(self.jobs), machine, self.nodes, self.node_watts, seed=self.seed, default_walltime_s=walltime,
@@ -88,6 +89,7 @@ class SimulateOptions(JobOptions):
 
     def task(self) -> Task:
         """Return the task; everything is named by texts."""
+        from wattqueue.formats.times import duration_s
         from wattqueue.policy.rows import composed
 
         cap, targets, consent, estimator = (

@@ -24,13 +24,10 @@ from wattqueue.model.metrics import ENERGIES, Metrics, metrics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.gpus import unknown_by_node, with_needed_units, with_units_for_gpus
-from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
-from wattqueue.runs.physics import physics_of, same_figures
-from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, task_workload, with_hashes
+from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, row_of_machine, task_workload, with_hashes
 from wattqueue.sim.engine import Progress, Run, Simulation, figures_of, simulate
-from wattqueue.sim.profiles import has_phases, with_phases
 from wattqueue.sim.truth import NodeEvents, actual_power
 
 if TYPE_CHECKING:
@@ -91,7 +88,7 @@ def load(
     Raises: InputError, MachineError or PolicyError; a file whose hash is not the recorded one is refused.
     """
     task, machine, workload = machine_of(task, machine, workload)
-    row = policy_row(task, machine) if row is None else row_on(row, SiteFacts.simulated(machine))
+    row = policy_row(task, machine) if row is None else row_of_machine(row, machine)
     policy = policy_from_row(task.policy, row)
     if cap is not None:
         refuse_below_idle(cap, machine, "cap", "cap")
@@ -101,7 +98,7 @@ def load(
         from wattqueue.formats.load_target import read_load_targets
 
         targets = read_load_targets(Path(task.targets), machine, cap)
-    truth = physics_of(task, machine, physics)
+    truth = _physics_of(task, machine, physics)
     workload = workload or task_workload(task)
     jobs = workload.jobs
     if task.consent is not None:
@@ -110,6 +107,15 @@ def load(
         jobs = with_defaults(jobs, read_consent_defaults(Path(task.consent)))
     task = with_hashes(task, row, truth.files if truth is not None else ())
     return RunInputs(task, jobs, workload.unusable, machine, policy, cap, targets or LoadTargets.none(), truth)
+
+
+def _physics_of(task: Task, machine: Machine, given: Physics | None) -> Physics | None:
+    """Return the physics of a run, None for none. Raises: InputError as ``runs.physics.physics_of``."""
+    if given is None and machine.physics is None and task.physics is None and not task.physics_error:
+        return None
+    from wattqueue.runs.physics import physics_of
+
+    return physics_of(task, machine, given)
 
 
 def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
@@ -122,8 +128,11 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     given: dict[str, Any] = {"cap": inputs.cap, "targets": inputs.targets, "past": inputs.past, "progress": progress}
     given |= {"phases_s": inputs.task.phases_s, "actual": inputs.physics}
     run, kept = simulate(jobs, inputs.machine, inputs.policy, **given), None
-    if has_phases(run):
-        run, kept = with_phases(run)
+    if run.jobs.profiles is not None:
+        from wattqueue.sim.profiles import has_phases, with_phases
+
+        if has_phases(run):
+            run, kept = with_phases(run)
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))
     if kept is not None:
         figures |= kept._asdict()
@@ -194,5 +203,8 @@ def warnings_of(inputs: RunInputs, jobs: Jobs) -> dict[str, int]:
     known = [p.max_w for p in inputs.machine.partitions if p.max_w is not None]
     if peak is not None and known:
         found["jobs that draw more than the unit's stated maximum"] = int((peak > max(known)).sum())
-    found |= same_figures(inputs.physics, inputs.policy.row)
+    if inputs.physics is not None:
+        from wattqueue.runs.physics import same_figures
+
+        found |= same_figures(inputs.physics, inputs.policy.row)
     return {text: count for text, count in found.items() if count}

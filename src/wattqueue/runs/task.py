@@ -21,9 +21,8 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
-from wattqueue.policy.for_machine import SiteFacts, row_on
 from wattqueue.policy.row_files import files_in
-from wattqueue.policy.rows import find_row, split_name
+from wattqueue.policy.rows import find_row, is_for_machine, split_name
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
 
 
@@ -84,7 +83,16 @@ def policy_row(task: Task, machine: Machine | None = None) -> dict[str, Any]:
         from wattqueue.policy.part_text import estimator_value
 
         row["estimator"] = estimator_value(task.estimator)
-    return row if machine is None else row_on(row, SiteFacts.simulated(machine))
+    return row if machine is None else row_of_machine(row, machine)
+
+
+def row_of_machine(row: dict[str, Any], machine: Machine) -> dict[str, Any]:
+    """Return a row as it is on a machine. Raises: InputError as ``row_on``."""
+    if machine.known is None and not is_for_machine(row):
+        return row
+    from wattqueue.policy.for_machine import SiteFacts, row_on
+
+    return row_on(row, SiteFacts.simulated(machine))
 
 
 def machine_cap(machine: Machine) -> Cap:

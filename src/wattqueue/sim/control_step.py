@@ -6,18 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from wattqueue.kernels.calls import asks_consent, choose_if_due, end_step, list_changed_caps, step_if_due, take_back
 from wattqueue.kernels.codes import MICRO
-from wattqueue.kernels.control_step import (
-    ControlStep,
-    asks_consent,
-    choose_if_due,
-    end_step,
-    list_changed_caps,
-    new_step,
-    no_step,
-    step_if_due,
-    take_back,
-)
+from wattqueue.kernels.in_loop import ControlStep, new_step, no_step
 from wattqueue.kernels.redistribution import RATES
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine

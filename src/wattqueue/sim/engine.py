@@ -27,43 +27,43 @@ from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound_entries import bind_long
-from wattqueue.kernels.control_step import InLoop
-from wattqueue.kernels.history_prediction import ON
-from wattqueue.kernels.ledger import set_budget
-from wattqueue.kernels.loop import new_log, run
+from wattqueue.kernels.calls import run, set_budget
+from wattqueue.kernels.fresh import new_log, no_curves, wider_plan
+from wattqueue.kernels.in_loop import ON, InLoop, no_history
 from wattqueue.kernels.mode import LIBRARY_PROBLEM, WITHOUT_COMPILER
 from wattqueue.kernels.padding import check_padding
-from wattqueue.kernels.plan import wider_plan
-from wattqueue.kernels.progress import BASE_UW
-from wattqueue.kernels.recent_runs import PREDICTS
+from wattqueue.kernels.recent_runs import PREDICTS, no_recent_runs
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
-from wattqueue.model.signals import Cap, RiseScale, Signals
+from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import NO_POWER, ActionLimits
-from wattqueue.policy.announced import announced_at, with_announced
-from wattqueue.policy.build import build_view, check_entries, check_prediction, with_delays
+from wattqueue.policy.build import build_view, check_entries, check_prediction
 from wattqueue.policy.by_unit import with_worst_case, without_factors
-from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
+from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.consent_windows import KEPT_NEAREST, consented_windows, jobs_without_options
 from wattqueue.policy.effects import Situation, without_effect
 from wattqueue.policy.registry import Policy
-from wattqueue.policy.run_times import ask_run_times, begin_run_times
-from wattqueue.policy.sensors import LEAST_SHARE, site_meter_of, with_sensors
 from wattqueue.policy.session import Session
-from wattqueue.policy.supply import notes_of_run, require_begun, with_limit_times
-from wattqueue.sim.control_step import control_step_of, step_beside_others
-from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
-from wattqueue.sim.limit_curves import no_curves
+from wattqueue.sim.begin import (
+    begin_predictions,
+    meter_of,
+    notes_of_domains,
+    set_least_margin,
+    show_announced,
+    signals_of,
+    step_of,
+    with_what_is_read,
+)
 from wattqueue.sim.offered import drop_too_wide, drop_unoffered, require_known_watts
 from wattqueue.sim.outcome import power_of, schedule_of, targets_exceeded
 from wattqueue.sim.rejection import rejections
-from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
+from wattqueue.sim.truth import NodeEvents, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
 
 if TYPE_CHECKING:
@@ -205,18 +205,6 @@ def with_sources(run: Run, truth: TrueFigures) -> Run:
     return replace(run, sources=used, notes={**run.notes, **used})
 
 
-def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine, jobs: Jobs) -> Signals:
-    """Return cap and targets as signals, the targets in watts.
-
-    Raises: MachineError for a target below idle watts, or a percentage or a ramp of what is not stated.
-    """
-    require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
-    if targets is None or not len(targets):
-        return with_limit_times(Signals(cap), machine)
-    targets.require_reachable(machine, cap)
-    return with_limit_times(Signals(cap, targets.in_watts(machine, cap), RiseScale.of(machine)), machine)
-
-
 class Simulation:
     """A run under way: its world (view, truth, log), and the session that asks the policy's Python parts.
 
@@ -240,13 +228,10 @@ class Simulation:
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
         needs = resolve(policy)
         self.session = Session(policy, needs, begin_s=float(jobs.submit_s.min(initial=np.inf)))
-        prediction = own_rows(self.session.begin(jobs_for(policy.estimator, jobs), machine), policy.estimator)
-        if past is not None:
-            recall(policy.estimator, needs, past)
-        planned_s = begin_run_times(needs.plans, jobs_for(policy.runtime, jobs), machine)
-        if past is not None:
-            recall_runs(policy.runtime, needs, past)
-        history = history_prediction_of(policy.estimator, policy.runtime, jobs)
+        prediction = self.session.begin(jobs_for(policy.estimator, jobs), machine)
+        planned_s, history = None, no_history(no_recent_runs())
+        if policy.estimator.asked != "once" or needs.plans is not None or past is not None:
+            prediction, planned_s, history = begin_predictions(policy, needs, prediction, jobs, machine, past)
         self.session.predicts_in_loop = history.rule[ON] != 0
         self.session.plans_in_loop = history.runs.rule[PREDICTS] != 0
         self.without_factors = int(without_factors(jobs.app, prediction).sum())
@@ -285,11 +270,9 @@ class Simulation:
         )._replace(curves=curves)  # fmt: skip
         self.phases_s, self.actual, self.limits = phases_s, actual, ActionLimits(machine.units)
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
-        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap), site_meter_of(needs.metered))
-        if self.parts.step.now.at_s < np.inf:
-            self.session.leave_step_to(step_beside_others(self.session, self.world, self.parts.step))
+        self.parts = InLoop(history, step_of(self.session, self.world, cap), meter_of(needs.metered))
         self._set_stops()
-        self._set_least_margin(len(events.time_s) > 0)
+        set_least_margin(self.world, needs, nodes_fail=len(events.time_s) > 0)
         show_announced(self.world, needs)
         self._first_cap()
 
@@ -317,12 +300,6 @@ class Simulation:
         truth.loop.control_at_s = session.next_due_s()
         truth.loop.control_steps_left = codes.IDLE_CONTROL_STEPS if session.needs.controls else 0
         self.world.observe(learned=session.learns, timed=session.plans, seen=session.needs.views)
-
-    def _set_least_margin(self, nodes_fail: bool) -> None:
-        """State what a job needs at least to start, and the base of the cap where no node ever stops (rule 19)."""
-        steps, needs = self.truth.announced, self.session.needs
-        steps.least[:3] = needs.least_margin(LEAST_SHARE)
-        steps.least[BASE_UW] = -1 if nodes_fail or needs.controls else self.view.now.base_uw
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""
@@ -393,6 +370,8 @@ class Simulation:
             watts = session.predict(world.finished(), rows, world.now_s, len(self.machine.option_partition))
             world.take_prediction(rows, watts)
         if session.plans and session.needs.plans_online is not None:
+            from wattqueue.policy.run_times import ask_run_times
+
             finished = world.finished_runs()
             world.take_planned(rows, ask_run_times(session.needs.plans_online, finished, rows, world.now_s))
 
@@ -448,48 +427,19 @@ class Simulation:
         beyond = int(self.view.by_unit.beyond.sum())
         schedule, power = schedule_of(self.world, self.cap), power_of(self.world)
         unprofiled = BASE_COUNTED if self.session.estimation.keeps_base else NO_FACTORS
-        counts = {unprofiled: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
-        counts |= notes_of_run(self.policy.name, self.machine, self.view, schedule.reason, self.session.needs.online)
-        counts[KEPT_NEAREST] = self.without_options
+        counts = {unprofiled: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, KEPT_NEAREST: self.without_options}
+        counts |= self._plan_counts() | notes_of_domains(self.policy.name, self.world, self.session, schedule)
         counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
         if self.parts.step.now.refused:
             self.session.refused[NO_POWER] += int(self.parts.step.now.refused)
         notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
         promised = self.view.planned.promise
         more = (promised if len(promised) else None, self.view.planned.overruns, self.log.checkpointed_s)
-        found = Run(self.jobs, self.machine, self.cap, schedule, power, notes, self.phases_s, *more, self.actual)
-        return replace(found, without_effect=tuple(self.without_effect))
+        of = self.jobs, self.machine, self.cap, schedule, power, notes, self.phases_s, *more, self.actual
+        return Run(*of, without_effect=tuple(self.without_effect))
 
     def _plan_counts(self) -> dict[str, int]:
         """Return how often planned times and promised starts turned out wrong, where run times are predicted."""
         planned = self.view.planned
         broken = int((self.log.start > planned.promise).sum()) if len(planned.promise) else 0
         return {OVERRUNS: int(planned.overruns.sum()), BROKEN_PROMISES: broken}
-
-
-def show_announced(world: SimulatedWorld, needs: Capabilities) -> None:
-    """Give the pass what is announced, row by row of the signals, where it looks ahead."""
-    if needs.looks_ahead:
-        all_limits, rises = needs.all_limits, needs.pass_code == codes.CONSERVATIVE
-        found = announced_at(world.signals, world.truth.signal_time, everything=all_limits, rises=rises)
-        world.replace(kernel=with_announced(world.kernel, found))
-        world.truth.announced.ahead_row[:], world.truth.announced.ahead_end[:] = found.first, found.end
-
-
-def with_what_is_read(
-    view: KernelView, machine: Machine, needs: Capabilities
-) -> tuple[KernelView, SensorReading | None]:
-    """Return a view with delays of jobs and sensors, where parts need them; and how sensors are read, None for not."""
-    if needs.delays:
-        view = with_delays(view, np.full(len(view.nodes), -np.inf))
-    if not needs.reads_sensors:
-        return view, None
-    return with_sensors(view, machine, needs.measured, needs.corrects), sensor_reading(needs)
-
-
-def sensor_reading(needs: Capabilities) -> SensorReading:
-    """Return how the power sensors are read: as the ledger says, or at whole periods for controls alone."""
-    ledger = needs.measured
-    if ledger is None:
-        return SensorReading()
-    return SensorReading(ledger.read == "submission", ledger.stale_s, ledger.ages)

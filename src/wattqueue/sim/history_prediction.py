@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.history_prediction import BY_UNIT, CORRECTED, KNOB_SLOTS, MARGIN, RULE_SLOTS, HistoryState
+from wattqueue.kernels.in_loop import BY_UNIT, CORRECTED, MARGIN, HistoryState, no_history
 from wattqueue.kernels.recent_runs import RecentRuns, no_recent_runs
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import Past
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator, LoopTerms, Prediction, RunTime
-from wattqueue.parts.history import HistoryBase, new_history
+from wattqueue.parts.history import HistoryBase
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.capabilities import Capabilities, resolve
 from wattqueue.policy.corrected import Corrected, base_of
@@ -110,8 +110,4 @@ def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) ->
         own = (found.state, user, found.by_app, pair)
         figures = scale.idle_w, scale.max_w, scale.dynamic, scale.held_w
         return HistoryState(found.rule, found.knob, *own, greatest, *figures, runs)
-    nothing = np.zeros(0)
-    nobody = np.zeros(0, np.int32)
-    none = (new_history(nobody), nobody)
-    off = np.zeros(RULE_SLOTS, np.int64)
-    return HistoryState(off, np.zeros(KNOB_SLOTS), *none, *none, *(nothing,) * 5, runs)
+    return no_history(runs)

@@ -15,6 +15,7 @@ import numpy as np
 from wattqueue.errors import InputError, one_of
 from wattqueue.kernels import state
 from wattqueue.kernels.arrays import kernel_array
+from wattqueue.kernels.fresh import no_curves
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.machine import Machine
 
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 
 Curve = tuple[Floats, Floats]
 """Shares of the watts above idle, rising to 1, and run times over that at 1."""
-
-
-def no_curves() -> state.LimitCurves:
-    """Return no curves: all run times under limits follow from the machine's exponents."""
-    return state.LimitCurves(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0), np.zeros(0))
 
 
 def curves_of(figures: LimitFigures, machine: Machine) -> dict[tuple[str, int], Curve]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels.unit_watts import sum_units
+from wattqueue.kernels.calls import sum_units
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, PolicyError, one_of
+from wattqueue.kernels.fresh import no_curves
 from wattqueue.kernels.state import LimitCurves
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
@@ -26,7 +27,7 @@ from wattqueue.model.schedule import Schedule
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import Scale, partition_figures, times_by_option
 from wattqueue.policy.by_unit import bounds_of_partitions
-from wattqueue.sim.limit_curves import limit_curves, no_curves
+from wattqueue.sim.limit_curves import limit_curves
 
 if TYPE_CHECKING:
     from wattqueue.model.physics import Cells, Physics, UnitFigures

@@ -25,21 +25,10 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
-from wattqueue.kernels.heap import new_heap
-from wattqueue.kernels.placement import new_held
-from wattqueue.kernels.profile_power import (
-    Merged,
-    NextSteps,
-    OwnRows,
-    PatternTable,
-    RunTable,
-    StepRing,
-    run_energies,
-    sum_on_grid,
-    sum_steps,
-)
+from wattqueue.kernels.calls import run_energies, sum_on_grid, sum_steps, sum_units
+from wattqueue.kernels.fresh import new_heap, new_held
+from wattqueue.kernels.profile_power import Merged, NextSteps, OwnRows, PatternTable, RunTable, StepRing
 from wattqueue.kernels.state import UnitFactorTable
-from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import CapFigures, LimitSums, cap_figures, span

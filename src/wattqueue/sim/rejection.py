@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels.actions import least_nets, least_of_jobs
+from wattqueue.kernels.calls import least_nets, least_of_jobs
 from wattqueue.kernels.state import KernelView, Log
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine

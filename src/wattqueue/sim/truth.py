@@ -21,22 +21,17 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.arrays import kernel_array
-from wattqueue.kernels.devices import new_devices
-from wattqueue.kernels.heap import new_heap
-from wattqueue.kernels.phases import no_phases
-from wattqueue.kernels.sensors import new_sensors, no_sensors
+from wattqueue.kernels.arrays import kernel_array, microwatts_of
+from wattqueue.kernels.fresh import new_devices, new_heap, no_curves, no_phases, no_sensors
+from wattqueue.kernels.sensors import new_sensors
 from wattqueue.model.bounds import PERIOD_S
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals, next_targets, ramp_after
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import static_prediction
-from wattqueue.policy.announced import microwatts_of
-from wattqueue.policy.build import rows_of
+from wattqueue.policy.build import rows_of, unit_idle_uw
 from wattqueue.policy.by_unit import unit_factors, without_factors
-from wattqueue.policy.sensors import unit_idle_uw
-from wattqueue.sim.limit_curves import no_curves
 
 if TYPE_CHECKING:
     from wattqueue.model.power_sensor import PowerSensor

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import actions as act
+from wattqueue.kernels import calls as act
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.bound_entries import bind
+from wattqueue.kernels.calls import set_device_limits
 from wattqueue.kernels.recent_runs import set_planned
-from wattqueue.kernels.speed import set_device_limits
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine

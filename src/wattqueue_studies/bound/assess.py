@@ -18,7 +18,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.capabilities import resolve
 from wattqueue.runs.perform import RunInputs
-from wattqueue.sim.engine import signals_of
+from wattqueue.sim.begin import signals_of
 from wattqueue.sim.physics import true_figures
 from wattqueue.sim.truth import actual_power
 from wattqueue_studies.bound.bill import BillSearch, BoundedBill, bound_bill, kept_limit

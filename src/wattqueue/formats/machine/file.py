@@ -36,7 +36,6 @@ from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.gpu_options import NEEDS_GPUS
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.supply import SupplyDomain
 from wattqueue.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -196,6 +195,8 @@ def _table(place: Container[object]) -> type:
     if "partitions" in place:
         return Partition
     if "supply" in place:
+        from wattqueue.model.supply import SupplyDomain
+
         return SupplyDomain
     if "physics" in place or "known" in place:
         return EarFiles if "ear" in place else PhysicsFiles if "physics" in place else KnownFiles

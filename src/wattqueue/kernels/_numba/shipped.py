@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Self, TypeVar, cast
@@ -82,20 +81,21 @@ class _Calls(dict[tuple[str, ...], Callable[..., Any]]):
 class ShippedEntry:
     """A kernel that Python calls, as machine code of the library."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        """Find the entry's C functions.
+    def __init__(self, name: str, home: str) -> None:
+        """Find the C functions of an entry by its name, ``module.function``; ``home`` is the module that has it.
 
         Raises: EngineError for an entry that the library lacks.
         """
-        functools.update_wrapper(self, function)
-        self.name = f"{function.__module__.removeprefix(_PREFIX)}.{function.__name__}"
-        self.calls = _Calls(self.name)
-        self.kinds = [str(function.__annotations__[name]) for name in inspect.signature(function).parameters]
+        self.name, self.__module__ = name, home
+        self.__name__ = self.__qualname__ = name.rpartition(".")[2]
+        self.calls = _Calls(name)
+        # Several rows differ in the types of arrays alone.
+        self.kinds = ["Array" if ":" in kind else kind for kind in next(iter(self.calls.rows))]
         self.call = self._of_any if "Array" in self.kinds else _without_arrays(self.calls, self.kinds)
 
     def __reduce__(self) -> str:
         """Pickle as a function: by its name in its module."""
-        return cast("str", self.__qualname__)  # type: ignore[attr-defined]
+        return self.__qualname__
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the machine code.
@@ -198,7 +198,8 @@ def _fail(symbol: str) -> Any:
 
 def entry(function: F) -> F:
     """Mark a kernel that Python calls. It releases the interpreter's lock, as every call of ctypes does."""
-    return cast("F", ShippedEntry(function))
+    name = f"{function.__module__.removeprefix(_PREFIX)}.{function.__name__}"
+    return cast("F", functools.update_wrapper(ShippedEntry(name, function.__module__), function))
 
 
 class _BoundEntry(functools.partial[Any]):

@@ -9,9 +9,9 @@ Two separate trees keep apart what must not be mixed (rule 11 of docs/semantics.
 * ``Truth``: what jobs really draw and take, and the events that are still to come. Only the simulator's loop and the
   actions that it carries out see it.
 
-A ``Log`` collects the results of a simulation. Each structure is made beside the kernels that work on it
-(``tree.new_tree`` and its like); ``policy/build.py`` fills the view from a policy's arrays, ``sim/truth.py`` the truth
-from a workload.
+A ``Log`` collects the results of a simulation. ``kernels/fresh.py`` makes the structures of a plain run, the modules of
+kernels that few runs need make their own; ``policy/build.py`` fills the view from a policy's arrays,
+``sim/truth.py`` the truth from a workload.
 
 Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, D devices, A applications, C prediction
 rows, B running blocks of K rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their

@@ -126,6 +126,10 @@ class Sensors(NamedTuple):
     """float64 uniform numbers, of which losses are drawn; empty for none."""
 
 
+BASE_UW = 3
+"""The slot of ``AnnouncedSteps.least`` that holds the base of the cap."""
+
+
 @referenced
 class AnnouncedSteps(NamedTuple):
     """What the steps of the cap say of load targets before and after them, row by row of ``Truth.signal_time``."""

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels import site_meter as at
+from wattqueue.kernels.site_meter import holds_back, margin_once, take_reading
+from wattqueue.kernels.state import site_meter as at
 from wattqueue.live.extension import Extension
 from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import ControllerState
@@ -82,7 +83,7 @@ class LedgerMeter:
     def _in_force(self) -> tuple[float, float]:
         """Return the watts drawn for a watt predicted, and the deviations to keep free."""
         margin = np.zeros(2)
-        at.margin_once(self.meter, margin)
+        margin_once(self.meter, margin)
         return float(margin[0]), float(margin[1])
 
     def read(self, now: RoundState) -> None:
@@ -118,7 +119,7 @@ class LedgerMeter:
             state[[at.COUNTED_WS, at.COUNTED_W2S]] = at.UNKNOWN, 0.0
         drawn_w = self._drawn_ws / (now_s - float(state[at.SINCE_S]))
         above = drawn_w + seen.base_w > self._cap_w + TOLERANCE_W
-        at.take_reading(self.meter, now_s, drawn_w + seen.base_w, seen.base_w, above)
+        take_reading(self.meter, now_s, drawn_w + seen.base_w, seen.base_w, above)
         self._begin(now_s, seen.cap_w)
         self._store()
 
@@ -127,7 +128,7 @@ class LedgerMeter:
         view = now.decision.now.kernel
         if view.now.available_uw >= 0:
             self.meter.state[at.FIT_SHARE] = self._in_force()[0]
-        self.meter.state[at.HELD] = float(at.holds_back(view))
+        self.meter.state[at.HELD] = float(holds_back(view))
         now.promise = self.figures()
 
     def _begin(self, now_s: float, cap_w: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.unit_watts import mean_factors
+from wattqueue.kernels.calls import mean_factors
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.unit_table import UnitTable
