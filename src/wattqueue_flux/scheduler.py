@@ -96,14 +96,14 @@ class WattQueueScheduler(SafeScheduler):
     def hello(self, jobid: int, priority: int, userid: int, t_submit: float, R: Any) -> None:
         """Count a job that runs already: by the watts of its start, else by its jobspec, else by the maximum.
 
-        What raises here ends that job and no other (Flux): nothing runs uncounted.
+        What raises here ends that job and no other (Flux), as where its nodes are gone: it counts until it has ended.
         """
-        super().hello(jobid, priority, userid, t_submit, R)
         execution = R.to_dict()["execution"]
         ranks = ranks_of(R)
         watts = self._watts_of(jobid)
         times = float(execution.get("starttime", 0.0)), float(execution.get("expiration", 0.0))
         self.cluster.runs(jobid, _key(jobid, t_submit), userid, ranks, *times, watts)
+        super().hello(jobid, priority, userid, t_submit, R)
 
     def _watts_of(self, jobid: int) -> int | None:
         """Return the watts of a running job from its event log, else from its jobspec."""

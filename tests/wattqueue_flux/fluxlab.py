@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +69,7 @@ class Lab:
     flux: str
     loaded: bool = True
 
-    def run(self, *command: str, check: bool = True, timeout_s: float = PATIENCE_S) -> str:
+    def run(self, *command: str, check: bool = True, timeout_s: float = 3 * PATIENCE_S) -> str:
         """Run a command of flux in the instance; return what it printed."""
         environment = {**os.environ, "FLUX_URI": self.uri, "COLUMNS": "1000"}
         done = subprocess.run(
@@ -168,7 +168,7 @@ def write_config(folder: Path, nodes: int, *, policy: str = "easy", cap_w: float
 @contextmanager
 def instance(
     folder: Path, *, emulated: int = 0, brokers: int = 1, nopanic: bool = True, config: str = "", load: bool = True,
-    cores: str = "0-3", properties: str = "",
+    cores: str = "0-3", properties: str = "", more: Sequence[str] = (),
 ) -> Iterator[Lab]:  # fmt: skip
     """Start an instance; with ``emulated`` nodes on one broker in place of its own. The module is loaded."""
     flux = flux_program()
@@ -176,7 +176,9 @@ def instance(
     ready = folder / "uri"
     (folder / "conf").mkdir(exist_ok=True)
     (folder / "conf" / "lab.toml").write_text(config)
-    command = [flux, "start", f"--test-size={brokers}", "--test-exit-mode=leader", f"--config-path={folder / 'conf'}"]
+    command = ["env", "--ignore-signal=XFSZ"]  # a limit of file size stands for a full disk
+    command += [flux, "start", f"--config-path={folder / 'conf'}", *more]
+    command += [f"--test-size={brokers}", "--test-exit-mode=leader"] if brokers > 1 else []
     command += ["-Sbroker.module-nopanic=1"] if nopanic else []
     script = f'echo "$FLUX_URI" > {ready}.new; mv {ready}.new {ready}; sleep 100000'
     log = (folder / "flux.log").open("wb")

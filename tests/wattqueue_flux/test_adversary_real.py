@@ -1,6 +1,7 @@
 """An adversary on a real Flux: the sum of watts never passes the cap, every job ends once, and all of them end.
 
-Submissions, updates, cancellations, drains, reloads and kills of the module, transactions that Flux does not store.
+Submissions, updates, cancellations, drains, reloads and kills of the module, a store without room, transactions that
+Flux refuses, nodes that leave the resource set while the module runs (lost) or while it is away (excluded).
 ``WATTQUEUE_ADVERSARIAL_S`` sets the duration of the slow test (an hour by default). The watts are summed afterwards
 from the event logs: at each ``alloc`` and ``free`` as Flux's job manager saw them.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -28,6 +30,8 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 Record = Callable[[str, object], None]
 LEDGER = Path(__file__).with_name("ledger.py")
 NODES, ROOM_W = 60, 20 * NET_W
+KEPT = 40
+"""Nodes of lower ranks are never taken out of the resource set."""
 FAULTY = """
 import importlib.util, random, sys
 
@@ -45,9 +49,30 @@ def mod_main(h, *args):
         return stored(handle, namespace="nowhere" if random.random() < 0.05 else None, **more)
 
     protocol.commit_async = commit_async
+    lose_nodes(protocol.SafeScheduler, {kept})
     module.mod_main(h, *args)
+
+
+def lose_nodes(scheduler, kept):
+    from flux.idset import IDset
+
+    lost, apply = IDset(), scheduler._apply_resource_update
+
+    def apply_update(self, data):
+        if "up" in data:
+            data["up"] = str(IDset(data["up"]).subtract(lost))
+        gone = IDset(",".join(str(rank) for rank in IDset(data.get("down", "")) if rank >= kept))
+        if gone.count() and random.random() < 0.5:
+            lost.add(gone)
+            data["shrink"] = str(gone)
+        apply(self, data)
+
+    scheduler._apply_resource_update = apply_update
 """
-"""The module, of whose transactions Flux refuses one in twenty."""
+"""The module; Flux refuses one in twenty of its transactions, and tells it of nodes down that they are lost for good.
+
+Emulated nodes have no brokers that could die: what Flux would say then is put into its message.
+"""
 
 
 class Fight:
@@ -99,6 +124,23 @@ class Fight:
         self.lab.run("resource", "drain", "--update", f"{begin}-{begin + self.any.randrange(10)}", check=False)
         self.lab.run("resource", "undrain", "--force", f"0-{self.any.randrange(NODES)}", check=False)
 
+    def shrink(self) -> None:
+        """The resource set: excluded nodes are down, and after a reload no part of it."""
+        begin = self.any.randrange(KEPT, NODES)
+        ranks = self.any.choice([f"{begin}-{NODES - 1}", ""])
+        (self.lab.folder / "conf" / "lab.toml").write_text(f'[resource]\nexclude = "{ranks}"\n')
+        self.lab.run("config", "reload")
+
+    def fill(self) -> None:
+        """The disk of Flux's store, for some seconds: jobs come and go meanwhile."""
+        broker = self.lab.broker_pid()
+        free, most = resource.prlimit(broker, resource.RLIMIT_FSIZE)
+        resource.prlimit(broker, resource.RLIMIT_FSIZE, (4096, most))
+        for _ in range(3):
+            self.submit()
+            time.sleep(1.0)
+        resource.prlimit(broker, resource.RLIMIT_FSIZE, (free, most))
+
     def reload(self) -> None:
         """The module, in the regular way."""
         self.lab.unload()
@@ -113,11 +155,11 @@ class Fight:
     def go(self, seconds: float) -> None:
         """Fight for so long."""
         end_s = time.monotonic() + seconds
-        for deed in (self.submit, self.submit, self.reload, self.submit, self.kill):  # at least once each
+        for deed in (self.submit, self.submit, self.reload, self.fill, self.shrink, self.kill):  # at least once each
             deed()
-        deeds = (self.submit, self.change, self.drain, self.reload, self.kill)
+        deeds = (self.submit, self.change, self.drain, self.reload, self.kill, self.shrink, self.fill)
         while time.monotonic() < end_s:
-            (deed,) = self.any.choices(deeds, (60, 30, 6, 4, 4))
+            (deed,) = self.any.choices(deeds, (60, 30, 6, 4, 4, 6, 2))
             deed()
             self.did[deed.__name__] += 1
             waiting = self.lab.stats()["pending_jobs"]
@@ -125,6 +167,9 @@ class Fight:
 
     def peace(self) -> None:
         """Let everything end."""
+        (self.lab.folder / "conf" / "lab.toml").write_text("")
+        self.lab.run("config", "reload")
+        self.reload()  # lost and excluded nodes are back
         self.lab.run("resource", "undrain", "--force", f"0-{NODES - 1}", check=False)
         for job in self.lab.jobs():
             if job["state"] == "INACTIVE":
@@ -179,14 +224,14 @@ def fight(folder: Path, seconds: float, seed: int, record: Record, monkeypatch: 
     """One fight under a constant cap."""
     write_config(folder, NODES, cap_w=NODES * IDLE_W + ROOM_W)
     module = folder / f"{NAME}.py"
-    module.write_text(FAULTY.format(module=str(fluxlab.MODULE)))
+    module.write_text(FAULTY.format(module=str(fluxlab.MODULE), kept=KEPT))
     monkeypatch.setattr(fluxlab, "MODULE", module)
-    with instance(folder, emulated=NODES) as lab:
+    with instance(folder, emulated=NODES, more=(f"-Sstatedir={folder}",)) as lab:
         one = Fight(lab, seed)
         one.go(seconds)
         one.peace()
         check_ledger(lab, record, one.did)
-        assert "storing R" in lab.log() or seconds < 60.0
+        assert seconds < 60.0 or all(word in lab.log() for word in ("storing R", "disk I/O error"))
 
 
 @real_flux
