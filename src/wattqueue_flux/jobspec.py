@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import Details
+from wattqueue.model.bounds import UNIT_W
 from wattqueue_flux.nodes import Serving
 
 KNOWN = frozenset({"node", "slot", "core", "gpu"})
 """Types of resources that are counted; a job that asks for another is refused rather than run without it."""
+WATTS = "attributes.system.wattqueue.watts"
 
 
 class NodeNeed(NamedTuple):
@@ -92,21 +94,19 @@ def system_of(jobspec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def details_of(jobspec: Mapping[str, Any], uid: int) -> Details:
-    """Return what a job states once: name or program as application, bank, project and its own tag of consent."""
+    """Return what a job states once: name or program as application, bank, project, its own tag of consent, watts.
+
+    Raises: InputError for watts that are none.
+    """
     system = system_of(jobspec)
     own = system.get("wattqueue") or {}
     own = own if isinstance(own, Mapping) else {}
     command = (jobspec.get("tasks") or [{}])[0].get("command") or [""]
     name = (system.get("job") or {}).get("name") or str(command[0]).rpartition("/")[2]
     comment = f"wattqueue:{own['consent']}" if "consent" in own else ""
+    watts = own.get("watts", 0.0)
+    if isinstance(watts, bool) or not isinstance(watts, int | float):
+        raise InputError(f"{watts!r} is no number", where=WATTS, hint="state the watts of one node")
+    UNIT_W.require(watts, "watts", where=WATTS)
     bank, project = (str(system.get(key, "")) for key in ("bank", "project"))
-    return Details(str(own.get("app", name)), f"u{uid}", bank, comment, "", 0, 1, 0, project)
-
-
-def stated_watts(jobspec: Mapping[str, Any]) -> int | None:
-    """Return ``attributes.system.wattqueue.watts`` as whole watts; None where it is no figure."""
-    own = system_of(jobspec).get("wattqueue")
-    value = own.get("watts") if isinstance(own, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return None
-    return math.ceil(value)
+    return Details(str(own.get("app", name)), f"u{uid}", bank, comment, "", 0, 1, 0, project, watts)

@@ -15,7 +15,7 @@ import gc
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from wattqueue.live.requests import JobRequest
 from wattqueue.live.warm_up import run_small_rounds
 from wattqueue_flux.cluster import FluxCluster, StartsBeside
 from wattqueue_flux.forecast import annotations_of, least_w, most_room_w
-from wattqueue_flux.jobspec import NodeNeed, details_of, stated_watts
+from wattqueue_flux.jobspec import NodeNeed, details_of
 from wattqueue_flux.nodes import FluxInstance, nodes_of, partitions_of
 from wattqueue_flux.protocol import SafeScheduler, guarded
 from wattqueue_flux.section import load_flux_config
@@ -100,13 +100,13 @@ class WattQueueScheduler(SafeScheduler):
         """
         execution = R.to_dict()["execution"]
         ranks = ranks_of(R)
-        watts = self._watts_of(jobid)
+        watts = self._watts_of(jobid, ranks)
         times = float(execution.get("starttime", 0.0)), float(execution.get("expiration", 0.0))
         self.cluster.runs(jobid, _key(jobid, t_submit), userid, ranks, *times, watts)
         super().hello(jobid, priority, userid, t_submit, R)
 
-    def _watts_of(self, jobid: int) -> int | None:
-        """Return the watts of a running job from its event log, else from its jobspec."""
+    def _watts_of(self, jobid: int, ranks: Collection[int]) -> int | None:
+        """Return the watts of a running job from its event log, else by the figure of its user; None without any."""
         try:
             asked = {"id": jobid, "keys": ["eventlog", "jobspec"], "flags": 0}
             found = self.handle.rpc("job-info.lookup", asked).get()
@@ -115,8 +115,11 @@ class WattQueueScheduler(SafeScheduler):
                 noted = event.get("context", {}).get("annotations", {}).get("wattqueue", {})
                 if event["name"] == "alloc" and "watts" in noted:
                     return int(noted["watts"])
-            return stated_watts(json.loads(found["jobspec"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            node_w = details_of(json.loads(found["jobspec"]), 0).node_w
+            layout = self.controller.planner.layout
+            units = [layout.unit[name] for name in self.cluster.instance.names(ranks)]
+            return math.ceil(layout.net_uw(math.ceil(node_w), units) / 1e6) if node_w else None
+        except (OSError, ValueError, KeyError, TypeError, InputError) as error:
             self.failed("the watts of a running job", error)
             return None
 
@@ -207,12 +210,14 @@ class WattQueueScheduler(SafeScheduler):
         """
         planner, now_s = self.controller.planner, time.time()
         room_w = most_room_w(planner, now_s)
-        most_w = max(planner.layout.most_net_w(p) for p in range(len(planner.layout.machine.partitions)))
+        stated = details_of(jobspec, 0)
+        most_w = max(stated.node_w, *map(planner.layout.most_net_w, range(len(planner.layout.machine.partitions))))
         if most_w * need.nodes <= room_w:  # as nearly all do: nothing has to be predicted
             answer("")
             return
         limit_s = need.duration_s or math.inf
-        request = JobRequest(JobKey("feasibility", now_s), "", details_of(jobspec, 0).app, "", need.nodes, limit_s)
+        key = JobKey("feasibility", now_s)
+        request = JobRequest(key, "", stated.app, "", need.nodes, limit_s, stated.node_w)
 
         def then(future: Future[float]) -> None:
             if (error := future.exception()) is not None:

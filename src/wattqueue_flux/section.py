@@ -57,7 +57,6 @@ def load_flux_config(path: Path) -> tuple[LiveConfig, FluxSection]:
         (config.guard is not None, "[guard]", "leave it out: the scheduler itself holds the cap"),
         (config.frequency_dir is not None, "frequency_dir", "frequencies are set by agents ([telemetry.broker])"),
         (config.telemetry.slurm_energy, "telemetry.slurm_energy", "name another source of energy"),
-        (config.telemetry.track_running, "telemetry.track_running", "watts of a start stay until the job ends"),
     ):
         if refused:
             raise InputError(f"{key} is not carried out inside Flux", where=path, hint=hint)

@@ -9,8 +9,8 @@ import pytest
 from tests.examples.shell_blocks import blocks_of, commands_of, follow, missing
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
-ELSEWHERE = {"index", "observe"}
-"""A list, and the page that ``tests/live/test_tutorial_real.py`` follows on a real Slurm."""
+ELSEWHERE = {"index", "observe", "flux"}
+"""A list, and the pages that tests follow on a real Slurm and a real Flux (``test_tutorial_real.py``)."""
 
 
 @pytest.mark.compiled

@@ -16,7 +16,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue_flux.cluster import FluxCluster, Grant, StartsBeside
 from wattqueue_flux.examine import examine_flux
-from wattqueue_flux.jobspec import NodeNeed, details_of, need_of, stated_watts
+from wattqueue_flux.jobspec import NodeNeed, details_of, need_of
 from wattqueue_flux.nodes import FluxInstance, Serving, ids_of, idset, nodes_of, partitions_of
 from wattqueue_flux.sched_wattqueue import folder_of, refusal
 from wattqueue_flux.section import load_flux_config
@@ -27,6 +27,8 @@ R = {
     "version": 1,
     "execution": {"R_lite": [{"rank": "0-7", "children": {"core": "0-3"}}], "nodelist": ["node[1-8]"]},
 }
+
+DETAILS = Details("app", "u1000", "", "", "", 0, 1, 0)
 
 
 class Doing:
@@ -59,14 +61,18 @@ class World:
         self.cluster = FluxCluster(instance, self.do, lambda: self.now_s, most_w=lambda _: NET_W)
         self.last = 0
 
-    def submit(self, nodes: int = 1, *, seconds: float = 60.0, able: frozenset[str] | None = None) -> JobKey:
+    def submit(
+        self,
+        nodes: int = 1,
+        *,
+        seconds: float = 60.0,
+        able: frozenset[str] | None = None,
+        details: Details | None = None,
+    ) -> JobKey:
         self.last += 1
         key = JobKey(f"f{self.last}", self.now_s)
-        self.cluster.queued(self.last, key, 1000, 16, NodeNeed(nodes, nodes, 1, 1, seconds, able), DETAILS)
+        self.cluster.queued(self.last, key, 1000, 16, NodeNeed(nodes, nodes, 1, 1, seconds, able), details)
         return key
-
-
-DETAILS = Details("app", "u1000", "", "", "", 0, 1, 0)
 
 
 def release(key: JobKey) -> ReleaseJob:
@@ -285,9 +291,10 @@ def test_a_jobspec_states_application_consent_and_watts() -> None:
     system = {"job": {"name": "hpl"}, "bank": "b", "wattqueue": {"consent": "consent,slowdown=1.5", "watts": 899.5}}
     jobspec = {"attributes": {"system": system}, "tasks": [{"command": ["/bin/true"]}]}
     assert details_of(jobspec, 7)[:4] == ("hpl", "u7", "b", "wattqueue:consent,slowdown=1.5")
-    assert stated_watts(jobspec) == 900
-    for watts in (True, "9", math.nan, -1):
-        assert stated_watts({"attributes": {"system": {"wattqueue": {"watts": watts}}}}) is None
+    assert details_of(jobspec, 7).node_w == 899.5
+    for watts in (True, "9", None, math.nan, math.inf, -1, 1e30):
+        with pytest.raises(InputError, match=r"attributes\.system\.wattqueue\.watts"):
+            details_of({"attributes": {"system": {"wattqueue": {"watts": watts}}}}, 7)
     assert details_of({}, 7).app == ""
 
 
@@ -314,7 +321,6 @@ def test_another_python_is_refused_in_one_line(folder: str, version: tuple[int, 
         ('mode = "control"\n', "no section"),
         ('mode = "control"\n[flux]\n[slurm]\ntimeout_s = 3\n', r"\[slurm\] is not carried out"),
         ('mode = "control"\n[flux]\npartition = {}\n', "partition"),
-        ('mode = "control"\n[flux]\n[telemetry]\ntrack_running = true\n', "track_running"),
     ],
 )
 def test_a_configuration_that_flux_cannot_carry_out_is_refused(tmp_path: Path, more: str, text: str) -> None:
@@ -366,3 +372,18 @@ def test_doctor_names_what_is_missing() -> None:
     assert examined({"getattr rank": ""}, own)["instance"] == "no"
     none = list(examine_flux(Path("/"), lambda _: (1, ""), lambda _: None))
     assert [(one.name, one.state) for one in none] == [("flux", "no")]
+
+
+def test_an_estimator_counts_what_a_user_states_of_a_node_and_the_maximum_else(tmp_path: Path) -> None:
+    world = World()
+    controller = make_controller(
+        world.cluster, tmp_path, lambda: world.now_s, cap=Cap.constant(8 * 100.0 + 1000.0), machine=MACHINE,
+        policy=load_policy("easy", estimator="user-figure"),
+    )  # fmt: skip
+    states = world.submit(2, details=DETAILS._replace(node_w=149.5))
+    silent = world.submit(2)
+    above = world.submit(details=DETAILS._replace(node_w=5000.0))
+    controller.round()
+    rows = world.cluster.observe().by_key
+    assert (rows[states].watts, rows[silent].watts) == (2 * 50, 2 * NET_W)
+    assert rows[above].pending, "more than the cap has"

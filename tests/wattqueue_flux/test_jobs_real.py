@@ -156,3 +156,41 @@ def states(command: str) -> list[str]:
     """States of all processes of a command."""
     lines = subprocess.run(["ps", "-eo", "stat=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
     return [line[0] for line in lines if line.split(maxsplit=1)[1] == command]
+
+
+@real_flux
+def test_what_users_state_of_a_node_is_counted_and_a_figure_that_is_none_is_refused(tmp_path: Path) -> None:
+    write_config(tmp_path, 4, policy="easy+estimator=user-figure", cap_w=4 * IDLE_W + 2 * NET_W)
+    own = "--setattr=system.wattqueue.watts="
+    with instance(tmp_path, emulated=4) as lab:
+        (states,) = lab.submit(1, f"{own}149.5", seconds=60.0, nodes=2)
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        assert lab.used_w() == lab.stats()["used_w"] == 2 * 50
+        (silent,) = lab.submit(1, seconds=60.0)
+        wait_for("a start", lambda: lab.states()["RUN"] == 2)
+        assert lab.stats()["used_w"] == 2 * 50 + NET_W
+        (waits,) = lab.submit(1, f"{own}250", seconds=0.2)
+        time.sleep(1.0)
+        assert lab.states() == {"RUN": 2, "SCHED": 1}, "it states 150 W above idle, and 100 W are left"
+        lab.cap_w(4 * IDLE_W + 2 * 50 + NET_W + 150)
+        wait_for("its end", lambda: lab.states()["INACTIVE"] == 1)
+        for wrong, why in (("many", "'many' is no number"), ("-1", "watts = -1 is outside"), ("1e30", "is outside")):
+            (refused,) = lab.submit(1, f"{own}{wrong}")
+            wait_for("its refusal", lambda: why in lab.run("job", "eventlog", refused))  # noqa: B023
+        (never,) = lab.submit(1, f"{own}9000")
+        wait_for("its refusal", lambda: "it needs 8900 W above idle" in lab.run("job", "eventlog", never))
+        lab.run("cancel", states, silent, waits, check=False)
+
+
+@real_flux
+def test_jobs_of_another_scheduler_count_what_their_users_state_else_the_maximum(tmp_path: Path) -> None:
+    write_config(tmp_path, 4, cap_w=4 * 300)
+    with instance(tmp_path, emulated=4, load=False) as lab:
+        lab.run("module", "load", "sched-simple")
+        lab.submit(1, "--exclusive", "--setattr=system.wattqueue.watts=149.5", seconds=600.0, nodes=2)
+        lab.submit(1, "--exclusive", "--setattr=system.wattqueue.watts=many", seconds=600.0)
+        lab.submit(1, "--exclusive", seconds=600.0)
+        wait_for("starts", lambda: lab.states()["RUN"] == 3)
+        lab.run("module", "unload", "sched-simple")
+        lab.load()
+        assert lab.stats()["used_w"] == 2 * 50 + 2 * NET_W

@@ -158,6 +158,8 @@ class Details(NamedTuple):
     """Tasks of its array that may run at once; 0 for all."""
     project: str = ""
     """What it is for, as its user stated it: the wckey in Slurm."""
+    node_w: float = 0.0
+    """Watts of one node, idle share included, as its user states them; 0 for none."""
 
 
 def user_holds(row: Job, details: Details) -> bool:

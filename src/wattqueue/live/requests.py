@@ -14,7 +14,7 @@ import numpy as np
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.world import NO_LIMIT_S
 from wattqueue.model.jobs import Labels
-from wattqueue.model.known_jobs import KnownJobs, Observed
+from wattqueue.model.known_jobs import KnownColumns, KnownJobs, Observed
 
 
 class JobRequest(NamedTuple):
@@ -30,6 +30,8 @@ class JobRequest(NamedTuple):
     nodes: int
     walltime_s: float
     """Inf for a job without a limit."""
+    node_w: float = 0.0
+    """Watts of one node as the user states them; 0 for none."""
 
 
 class ObservedJob(NamedTuple):
@@ -71,12 +73,14 @@ def where_it_ran(ran: ObservedJob) -> dict[str, Any]:
 def request_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = ()) -> KnownJobs:
     """Build a job table: measured jobs first, then the new ones.
 
-    The measurements of the first are what has been observed; jobs without a limit get ``NO_LIMIT_S``.
+    The measurements of the first are what has been observed; jobs without a limit get ``NO_LIMIT_S``. What users state
+    of new jobs is the column ``user_power_w``, as in a trace; of measured ones it is not kept.
     """
     rows = [*(one.request for one in learned), *requests]
     measured = np.full((4, len(rows)), np.nan)
     for k, one in enumerate(learned):
         measured[:, k] = one.start_s, one.end_s, one.mean_node_w, one.max_node_w
+    stated_w = np.array([0.0] * len(learned) + [r.node_w for r in requests])
     return KnownJobs.build(
         np.array([r.key.submit_s for r in rows], np.float64),
         np.array([r.nodes for r in rows], np.int32),
@@ -86,4 +90,5 @@ def request_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob]
         user=Labels.of([r.user for r in rows]),
         app=Labels.of([r.app for r in rows]),
         partition=Labels.of([r.partition for r in rows]),
+        extra=KnownColumns({"user_power_w": stated_w} if stated_w.any() else {}),
     )

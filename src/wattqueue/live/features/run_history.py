@@ -39,7 +39,7 @@ class RunHistory:
                 if connection.execute(select(RAN.c.name).where(of_job(RAN, request.key))).first() is None:
                     values = request._asdict() | {"walltime_s": limit_column(request.walltime_s)}
                     values |= {"name": request.key.name, "submit_s": request.key.submit_s}
-                    del values["key"]
+                    del values["key"], values["node_w"]  # of the history nobody reads what users stated
                     connection.execute(insert(RAN).values(**values, end_s=end_s, run_s=run_s))
 
     def recall(self, most: int = 20_000) -> list[EndedRun]:

@@ -136,7 +136,7 @@ def _request(planner: Planner, row: Job, known: Details | None) -> JobRequest:
     app = "" if known is None or planner.ignored(user) else known.app
     # the nodes that it was given, or the least number that it accepts
     nodes = planner.node_range(row)[0] if row.pending else row.nodes
-    return JobRequest(row.key, user, app, one, nodes, row.walltime_s)
+    return JobRequest(row.key, user, app, one, nodes, row.walltime_s, 0.0 if known is None else known.node_w)
 
 
 def _orphans(now: RoundState) -> None:
