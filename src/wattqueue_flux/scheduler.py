@@ -33,6 +33,7 @@ from wattqueue.live.reports.report import ControllerLog, Report
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.warm_up import run_small_rounds
 from wattqueue_flux.cluster import FluxCluster, StartsBeside
+from wattqueue_flux.examine import TESTED
 from wattqueue_flux.forecast import annotations_of, least_w, most_room_w
 from wattqueue_flux.jobspec import NodeNeed, details_of
 from wattqueue_flux.nodes import FluxInstance, nodes_of, partitions_of
@@ -56,6 +57,9 @@ class WattQueueScheduler(SafeScheduler):
         super().__init__(handle, *args)
         if not any(one.startswith("log-level=") for one in args):
             self.log.level = "notice"  # the pool logs each allocation at the level above
+        version = str(handle.attr_get("version"))
+        if not version.startswith(f"{TESTED}."):
+            raise ValueError(f"this is Flux {version}, the scheduler is tested with {TESTED}: it starts nothing here")
         config, left = _option(self._pending_args, "config")
         self._pending_args: list[str] = left
         if not config:

@@ -178,6 +178,8 @@ def instance(
     (folder / "conf" / "lab.toml").write_text(config)
     command = ["env", "--ignore-signal=XFSZ"]  # a limit of file size stands for a full disk
     command += [flux, "start", f"--config-path={folder / 'conf'}", *more]
+    names = f"node[1-{emulated}]" if emulated > 1 else "node1"
+    command += [f"-Shostlist={names}"] if emulated else []  # what drains nodes looks up their names there
     command += [f"--test-size={brokers}", "--test-exit-mode=leader"] if brokers > 1 else []
     command += ["-Sbroker.module-nopanic=1"] if nopanic else []
     script = f'echo "$FLUX_URI" > {ready}.new; mv {ready}.new {ready}; sleep 100000'
@@ -189,7 +191,6 @@ def instance(
         lab.run("module", "unload", "sched-simple")
         if emulated:
             lab.run("module", "unload", "resource")
-            names = f"node[1-{emulated}]" if emulated > 1 else "node1"
             encoded = lab.run("R", "encode", f"-r0-{emulated - 1}", f"-c{cores}", "-H", names, *properties.split())
             lab.run("kvs", "put", f"resource.R={encoded.strip()}")
             lab.run("module", "load", "resource", "noverify", "monitor-force-up")

@@ -121,7 +121,7 @@ class Fight:
     def drain(self) -> None:
         """Some nodes, and take others back."""
         begin = self.any.randrange(NODES - 10)
-        self.lab.run("resource", "drain", "--update", f"{begin}-{begin + self.any.randrange(10)}", check=False)
+        self.lab.run("resource", "drain", f"{begin}-{begin + self.any.randrange(10)}", check=False)
         self.lab.run("resource", "undrain", "--force", f"0-{self.any.randrange(NODES)}", check=False)
 
     def shrink(self) -> None:

@@ -7,6 +7,7 @@ the test ends it, in the simulator's order of ends: no clock takes part.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +15,14 @@ import pytest
 
 from tests.live.drive import lab_machine
 from tests.live.test_conformance import POOL_W, WORKLOAD, Outcome, check, quiescent, simulated
-from tests.wattqueue_flux.fluxlab import Lab, instance, missing, real_flux, wait_for, write_config
-from wattqueue.formats.machine.file import write_machine
+from tests.wattqueue_flux.fluxlab import IDLE_W, NET_W, Lab, instance, missing, real_flux, wait_for, write_config
+from tests.wattqueue_flux.recorded_events import events_of
+from wattqueue.formats.machine.file import read_machine, write_machine
 from wattqueue.live.recordings.replay import replay
+from wattqueue.model.schedule import HeldUnits
 from wattqueue.policy.policy import load_policy
+from wattqueue.sim.engine import simulate
+from wattqueue_flux.nodes import ids_of
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -85,3 +90,49 @@ def test_rounds_over_a_real_flux_under_a_moving_cap_are_decided_alike_on_their_s
     check_recording(lab, "easy", 32)
     views = [json.loads(line) for line in (lab.folder / "views.jsonl").read_text().splitlines()]
     assert len({one["view"]["cap_w"] for one in views if "view" in one}) > 1
+
+
+def ranks(lab: Lab, state: str) -> str:
+    """Ranks of the nodes in a state."""
+    return lab.run("resource", "list", "-s", state, "-no", "{ranks}").strip()
+
+
+@real_flux
+def test_recorded_events_fed_to_the_simulator_give_the_same_starts_on_the_same_nodes(tmp_path: Path) -> None:
+    """Arrivals, ends, drained nodes, a moving cap at Flux's times, users' watts: each decision is the simulator's."""
+    policy, draw = "easy+estimator=user-figure", random.Random(4)
+    write_config(tmp_path, 30, policy=policy, cap_w=30 * 100 + 12 * NET_W)
+    with instance(tmp_path, emulated=30) as lab:
+        for k in range(160):
+            # limits are all different: jobs of one round end a few microseconds apart in Flux, at once in the simulator
+            lab.submit(
+                1, f"-t{100 + 7 * k}s", f"--setattr=system.wattqueue.watts={draw.choice([0, 150, 220.5, 299])}",
+                nodes=draw.choice([1, 2, 3, 8]), seconds=draw.choice([0.2, 2.0, 6.0]),
+            )  # fmt: skip
+            if k % 10 == 3:
+                lab.cap_w(30 * 100 + draw.choice([9, 12, 20]) * NET_W)
+            if k % 20 == 5:  # a node that is in use while it is drained would fail in the simulator
+                lab.cap_w(30 * 100)
+                wait_for("free nodes", lambda: not set(range(22, 30)) & set(ids_of(ranks(lab, "allocated"))))
+                lab.run("resource", "drain", "22-29")
+                lab.cap_w(30 * 100 + 20 * NET_W)
+            if k % 20 == 15:
+                lab.run("resource", "undrain", "22-29")
+        wait_for("the end of all", lambda: set(lab.states()) == {"INACTIVE"}, 180.0)
+        lab.unload()
+    events = events_of(tmp_path / "views.jsonl", IDLE_W)
+    jobs, names = events.workload()
+    machine = read_machine(tmp_path / "machine.toml")
+    run = simulate(jobs, machine, load_policy(policy), cap=events.cap(), events=events.node_events())
+    held = HeldUnits.of(run.schedule)
+    units: dict[int, list[int]] = {}
+    for row, low, high in zip(held.job.tolist(), held.low.tolist(), held.high.tolist(), strict=True):
+        units.setdefault(row, []).extend(range(low, high + 1))
+    starts_s = run.schedule.start_s.tolist()
+    again = {name: (round(starts_s[row], 6), tuple(sorted(units.get(row, ())))) for row, name in enumerate(names)}
+    recorded = {name: job.start for name, job in events.jobs.items()}
+    differ = [(name, recorded[name], again[name]) for name in names if recorded[name] != again[name]]
+    assert differ == []
+    assert len(names) == 160
+    assert len(events.caps) > 5
+    assert len(events.nodes) > 50

@@ -8,15 +8,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.wattqueue_flux import fluxlab
 from tests.wattqueue_flux.fluxlab import NET_W, Lab, instance, missing, real_flux, wait_for, write_config
 from wattqueue.live.recordings.replay import replay
 from wattqueue.policy.policy import load_policy
+from wattqueue_flux import sched_wattqueue
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 NODES = 100
@@ -256,3 +260,84 @@ def test_a_cancelled_job_and_its_successor_are_both_answered(lab: Lab) -> None:
     assert lab.stats()["used_w"] == 0
     lab.submit(10, seconds=0.2)
     wait_for("others", lambda: ended(lab, 40))
+
+
+OTHER_FLUX = """
+import importlib.util
+
+def mod_main(h, *args):
+    spec = importlib.util.spec_from_file_location("the_module", {module!r})
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    import site
+    site.addsitedir(str(module.folder_of(args)))
+    import wattqueue_flux.examine as examine
+    examine.TESTED = "0.99"
+    module.mod_main(h, *args)
+"""
+"""The module as it would be in a Flux of another release."""
+
+
+@real_flux
+def test_another_flux_and_another_python_are_refused_in_a_line_and_jobs_wait(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = lab.submit(1, seconds=20.0)
+    wait_for("a start", lambda: lab.states()["RUN"] == 1)
+    lab.unload()
+    monkeypatch.setattr(fluxlab, "MODULE", lab.folder / f"{fluxlab.NAME}.py")
+    fluxlab.MODULE.write_text(OTHER_FLUX.format(module=sched_wattqueue.__file__))
+    lab.load(check=False)
+    assert "the scheduler is tested with 0.99: it starts nothing here" in lab.log()
+    site = "site=/venv/lib/python3.10/site-packages"
+    lab.run("module", "load", sched_wattqueue.__file__, site, f"config={lab.folder}/live.toml", check=False)
+    assert "Flux runs Python 3.11, WattQueue is installed for 3.10" in lab.log()
+    second = lab.submit(1, seconds=0.2)
+    time.sleep(1.0)
+    assert lab.states() == {"RUN": 1, "SCHED": 1}
+    monkeypatch.undo()
+    lab.load()
+    wait_for("the end of both", lambda: ended(lab, 2))
+    check_each_ran_once(lab, first + second)
+
+
+def doctor(lab: Lab) -> dict[str, tuple[str, str, str]]:
+    """What the doctor says of an instance: mark, what it found, and what that costs, by thing."""
+    environment = {**os.environ, "FLUX_URI": lab.uri, "PATH": f"{Path(lab.flux).parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "wattqueue", "doctor", "--flux", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    checks = [one for one in json.loads(done.stdout)["checks"] if one["area"] == "Flux"]
+    return {one["name"]: (one["state"], one["found"], one["cost"]) for one in checks}
+
+
+@real_flux
+def test_the_doctor_names_what_an_instance_lacks(tmp_path: Path) -> None:
+    write_config(tmp_path, 4, cap_w=4 * 300)
+    with instance(tmp_path, emulated=4, nopanic=False, load=False) as lab:
+        lab.load("queue-depth=none", check=False)  # a module that cannot be loaded ends nothing, also without nopanic
+        said = doctor(lab)
+        assert said["flux"][0] == said["Python"][0] == "yes"
+        assert said["scheduler"] == ("no", "none", "flux module load $(wattqueue flux module) config=FILE")
+        assert said["feasibility"][:2] == ("part", "not checked")
+        assert said["module-nopanic"] == (
+            "no", "not set", "if a module dies, all jobs are cancelled: flux setattr broker.module-nopanic 1"
+        )  # fmt: skip
+        lab.run("module", "load", "sched-simple")
+        assert doctor(lab)["scheduler"] == (
+            "no", "sched-simple", "two schedulers cannot be loaded: flux module unload sched-simple"
+        )  # fmt: skip
+        lab.run("module", "unload", "sched-simple")
+        lab.load("queue-depth=8")
+        assert doctor(lab)["scheduler"][:2] == ("part", "sched_wattqueue, queue depth 8")
+        lab.run("setattr", "broker.module-nopanic", "1")
+        assert doctor(lab)["module-nopanic"][0] == "yes"
+
+
+@real_flux
+def test_the_doctor_finds_nothing_where_all_is_set(tmp_path: Path) -> None:
+    write_config(tmp_path, 4, cap_w=4 * 300)
+    plugins = '[ingest.validator]\nplugins = ["jobspec", "feasibility"]\n'
+    with instance(tmp_path, emulated=4, config=plugins) as lab:
+        said = doctor(lab)
+        assert {mark for mark, _, _ in said.values()} == {"yes"}
+        assert said["scheduler"][1] == "sched_wattqueue, queue depth unlimited"
