@@ -57,9 +57,6 @@ class WattQueueScheduler(SafeScheduler):
         super().__init__(handle, *args)
         if not any(one.startswith("log-level=") for one in args):
             self.log.level = "notice"  # the pool logs each allocation at the level above
-        version = str(handle.attr_get("version"))
-        if not version.startswith(f"{TESTED}."):
-            raise ValueError(f"this is Flux {version}, the scheduler is tested with {TESTED}: it starts nothing here")
         config, left = _option(self._pending_args, "config")
         self._pending_args: list[str] = left
         if not config:
@@ -311,8 +308,11 @@ def _option(args: Sequence[str], name: str) -> tuple[str, list[str]]:
 
 
 def prepare(handle: Any, args: Sequence[str]) -> WattQueueScheduler:
-    """Return the scheduler of a broker module. Raises: ValueError for what is wrong in its configuration."""
+    """Return the scheduler of a broker module. Raises: ValueError for another Flux, and for a wrong configuration."""
     try:
+        version = str(handle.attr_get("version"))
+        if not version.startswith(f"{TESTED}."):
+            raise ValueError(f"this is Flux {version}, the scheduler is tested with {TESTED}: it starts nothing here")
         return WattQueueScheduler(handle, *args)
     except Exception as error:
         text = str(error) if isinstance(error, ValueError | WattQueueError) else f"{type(error).__name__}: {error}"

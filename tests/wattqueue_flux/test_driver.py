@@ -67,7 +67,7 @@ class World:
         *,
         seconds: float = 60.0,
         able: frozenset[str] | None = None,
-        details: Details | None = None,
+        details: Details = DETAILS,
     ) -> JobKey:
         self.last += 1
         key = JobKey(f"f{self.last}", self.now_s)
