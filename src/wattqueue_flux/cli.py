@@ -52,3 +52,19 @@ def trial(
     script = write_trial(out, f"{file} site={site}" if site else file, nodes=nodes, jobs=jobs, at_once=at_once)
     command = f"flux start -Sbroker.module-nopanic=1 bash {script}"
     printed.show(lambda: {"script": str(script), "command": command}, lambda: [command])
+
+
+@app.command("energy-line")
+@verb_of(Printed)
+def energy_line(
+    printed: Printed, config: Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")]
+) -> None:
+    """Print the Lua by which Flux's job shell puts a job's energy at the end of its output."""
+    from importlib.resources import files
+
+    from wattqueue.live.config import energy_folder, load_config
+    from wattqueue.live.slurm.install import quoted
+
+    folder = quoted(energy_folder(load_config(config), config)[0])
+    text = (files("wattqueue_flux") / "energy.lua").read_text().replace("@FOLDER@", folder)
+    printed.show(lambda: {"lua": text}, text.splitlines)

@@ -37,6 +37,7 @@ from wattqueue.live.cluster import (
     SetPriority,
     SiteConstraints,
     Snapshot,
+    State,
     StopJob,
     Write,
     apply_each,
@@ -323,7 +324,7 @@ class FakeSlurm:
 
     def listed(self) -> list[FakeJob]:
         """Jobs that the queue shows."""
-        return [j for j in self.jobs.values() if j.state in ("PENDING", "RUNNING")]
+        return [j for j in self.jobs.values() if j.state in ("PENDING", "RUNNING", "COMPLETING")]
 
     def _asked(self, what: str) -> None:
         self.calls.append(what)
@@ -332,7 +333,8 @@ class FakeSlurm:
 
     def _row(self, job: FakeJob) -> Job:
         """A job as a driver shows it; the same object as before where nothing changed."""
-        pending = job.state == "PENDING"
+        pending, active = job.state == "PENDING", "running" if job.stopped_s < 0 else "stopped"
+        state: State = "pending" if pending else "completing" if job.state == "COMPLETING" else active
         held: HeldBy = HELD_BY.get(job.reason, "manager") if pending and job.priority == 0 else ""
         start_s = math.nan if job.start_s < 0 else float(int(job.start_s))
         if pending and job.begin_s > self.now_s:
@@ -340,7 +342,7 @@ class FakeSlurm:
         most = max(job.nodes, job.most_nodes)
         row = Job(
             JobKey(job.name, float(int(job.submit_s))), job.id,
-            "pending" if pending else "running" if job.stopped_s < 0 else "stopped", job.reason,
+            state, job.reason,
             job.partition, job.nodes, job.cpus or job.nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
             job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
             job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",

@@ -93,10 +93,10 @@ def kept(weighed: SlurmLab) -> Iterator[Kept]:
     for old in (weighed.root / "live").glob("*"):
         if old.is_file():
             old.unlink()
+    for change in ("GrpTRESMins=license/watts=-1", "RawUsage=0"):  # jobs of a test before have ended now
+        weighed.run(["sacctmgr", "-i", "modify", "qos", QOS, "set", change], check=False)
     yield place
     place.stop()
-    weighed.run(["sacctmgr", "-i", "modify", "qos", QOS, "set", "GrpTRESMins=license/watts=-1"], check=False)
-    weighed.run(["sacctmgr", "-i", "modify", "qos", QOS, "set", "RawUsage=0"], check=False)
     (weighed.root / "live/run/beat").unlink(missing_ok=True)
 
 

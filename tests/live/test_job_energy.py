@@ -205,6 +205,26 @@ def test_runs_of_a_requeued_job_are_records_of_their_own(tmp_path: Path) -> None
     assert "2 runs" in sentence(job.name, runs)
 
 
+def test_the_end_of_a_requeued_run_is_no_run_of_its_own(tmp_path: Path) -> None:
+    """Until its nodes are free, Slurm shows it as completing, submitted and started when it was requeued."""
+    slurm = lab()
+    controller = make(slurm, tmp_path)
+    job = slurm.submit(1, 100.0, watts=200, partition="p1")
+    rounds(controller, slurm, 40.0)
+    nodes = job.held_nodes
+    slurm.requeue(job)
+    job.state, job.start_s, job.held_nodes, job.begin_s = "COMPLETING", job.submit_s, nodes, slurm.now_s + 60.0
+    rounds(controller, slurm, 12.0)
+    job.state, job.start_s, job.held_nodes = "PENDING", -1.0, ()
+    rounds(controller, slurm, 12.0)
+    assert len(recorded(tmp_path)) == 1
+    rounds(controller, slurm, 300.0)
+    assert job.state == "COMPLETED"
+    runs = recorded(tmp_path)
+    assert len(runs) == 2
+    assert [one.end_s - one.start_s for one in runs] == pytest.approx([40.0, 100.0], abs=8.0)
+
+
 def test_the_wait_for_watts_is_counted_and_that_for_nodes_is_not(tmp_path: Path) -> None:
     slurm = lab(total_w=800)
     energies = EnergyRecorder(EnergyFolder(tmp_path / "energy"), why=tmp_path / "run")

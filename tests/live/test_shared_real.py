@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -38,13 +39,13 @@ NODE_W = {f"n{i}": float(NET_W) if i <= 4 else 0.0 for i in range(1, 9)}
 """Watts of a node that stand for the pool: a shared node is beside it."""
 
 
-@pytest.fixture
-def shared(site: Site) -> Iterator[tuple[Site, Path]]:
-    """p2 has two nodes of eight cores, which jobs share; installed as a site would."""
+@contextlib.contextmanager
+def sharing(site: Site, more: str = "") -> Iterator[Path]:
+    """p2 has two nodes of eight cores, which jobs share; installed as a site would, with ``more`` sections."""
     lab, etc = site.lab, site.root / "etc"
     before = (etc / LUA).read_text()
     two_nodes = ["scontrol", "update", "PartitionName=p2", "Nodes=n[5-6]", "OverSubscribe=NO"]
-    file = site.configure(CAP, machine=MACHINE, slurm='shared = ["p2"]', user=OPERATOR)
+    file = site.configure(CAP, machine=MACHINE, slurm=f'shared = ["p2"]\n{more}', user=OPERATOR)
     config = load_config(file)
     try:
         lab.run(two_nodes)
@@ -58,11 +59,18 @@ def shared(site: Site) -> Iterator[tuple[Site, Path]]:
         site.start(file)
         site.wait_up()
         site.wait_open(POOL_W)
-        yield site, file
+        yield file
     finally:
         site.stop()
         (etc / LUA).write_text(before)
         lab.run(["scontrol", "reconfigure"])
+
+
+@pytest.fixture
+def shared(site: Site) -> Iterator[tuple[Site, Path]]:
+    """A site whose p2 is shared."""
+    with sharing(site) as file:
+        yield site, file
 
 
 def status(site: Site) -> dict[str, Any]:

@@ -159,7 +159,12 @@ class EnergyRecorder:
 
     # -- beginning --------------------------------------------------------------------------------
     def _begun(self, now: RoundState, row: Job) -> Followed | None:
-        """Return what is known of a job that runs; None on nodes of which the machine file says nothing."""
+        """Return what is known of a job that runs; None on nodes of which the machine file says nothing.
+
+        None, too, for what Slurm shows of a requeued job until its nodes are free: its start is its new submission.
+        """
+        if row.state == "completing" and row.start_s <= row.key.submit_s:
+            return None
         planner, slot = now.planner, now.jobs.slot[row.key]
         first_s = float(now.jobs.first_s[slot]) or row.key.submit_s
         waited_s = self._waited_s.pop(row.key.name, 0.0) if "waits" in self._at and self.why is not None else None

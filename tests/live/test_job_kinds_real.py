@@ -1,0 +1,144 @@
+"""Energies of requeued, array, heterogeneous and shared jobs of a real Slurm, as their user reads them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.node_counters import IDLE_W, NodeCounters
+from tests.live.power_model import steady
+from tests.live.site import NET_W, Site, as_account
+from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, USER, wait_for
+from tests.live.test_shared_real import sharing
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
+SHARE = 0.2
+JOB_W = IDLE_W + SHARE * NET_W
+"""What every node of a job draws."""
+
+
+def asked(site: Site, file: Path, user: str, job: str, *more: str) -> tuple[int, Any, str]:
+    """Status, JSON and errors of ``wattqueue job`` as a user calls it."""
+    program = "from wattqueue.cli import main; main()"
+    argv = as_account(user, "-c", program, "job", job, "--json", "--config", str(file), *more)
+    done = subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+
+def recorded(site: Site, file: Path, job: str, runs: int) -> list[dict[str, Any]]:
+    """The runs of a job once so many are recorded."""
+    found: list[dict[str, Any]] = []
+
+    def there() -> bool:
+        found[:] = asked(site, file, USER, job)[1].get("runs", [])
+        return len(found) == runs
+
+    wait_for(f"{runs} records of job {job}", there, step_s=1.0)
+    return found
+
+
+def right(run: dict[str, Any], drawn_w: float) -> None:
+    """A run has what its nodes drew, and its interval holds that."""
+    assert run["low_j"] <= run["energy_j"] <= run["high_j"]
+    seconds = run["end_s"] - run["start_s"]
+    assert run["energy_j"] == pytest.approx(drawn_w * seconds, rel=0.05)
+
+
+def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
+    lab = site.lab
+    counters = NodeCounters(site, 1e9, lambda _: steady(SHARE))
+    with counters, sharing(site, f"[energy]\n{counters.sources}\n") as file:
+        array = lab.submit("--array=1-2", "-N", "1", "-p", "p1", seconds=25)
+        wait_for("both tasks", lambda: finished(site, array) == 2)
+        runs = recorded(site, file, array, 2)
+        assert {run["job"] for run in runs} == {f"{array}_1", f"{array}_2"}
+        for run in runs:
+            right(run, JOB_W)
+            assert run["label"] == "measured"
+
+        parts = ["-N", "1", "-p", "p1", ":", "-N", "1", "-p", "p1"]
+        done = lab.run(["sbatch", "--parsable", "-o", "/dev/null", *parts, "--wrap=sleep 25"], user=USER)
+        het = done.out.strip().split(";")[0]
+        wait_for("both components", lambda: finished(site, het) == 2)
+        runs = recorded(site, file, het, 2)
+        assert {run["job"] for run in runs} == {f"{het}+0", f"{het}+1"}
+        for run in runs:
+            right(run, JOB_W)
+        whole = asked_text(site, file, het)
+        assert whole[-1].startswith(f"job {het} (2 runs): ")
+        assert len(whole) == 3
+
+        again = site.gated("-N", "1", "-p", "p1", "--requeue")
+        site.wait_running([again])
+        wait_for("its figure", lambda: figure(site, file, again) == "measured", step_s=1.0)
+        first_s = lab.field(again, "StartTime", epoch=True)
+        lab.run(["scontrol", "requeue", again])
+        wait_for("its second run", lambda: second_run(site, again, first_s), step_s=0.5)
+        wait_for("its figure", lambda: figure(site, file, again) == "measured", step_s=1.0)
+        site.open_gate(again)
+        runs = recorded(site, file, again, 2)
+        assert runs[0]["end_s"] <= runs[1]["start_s"]
+        for run in runs:
+            right(run, JOB_W)
+        assert asked_text(site, file, again)[0].startswith(f"job {again} (2 runs): ")
+
+        both = [site.gated("-n", "1", "-p", "p2", "-w", "n5") for _ in range(2)]
+        site.wait_running(both)
+        wait_for("figures", lambda: {figure(site, file, job) for job in both} == {"attributed"}, step_s=1.0)
+        site.open_gate(*both)
+        runs = [recorded(site, file, job, 1)[0] for job in both]
+        assert {run["label"] for run in runs} == {"attributed"}
+        assert all(run["share"] == pytest.approx(0.5, abs=0.3) for run in runs)
+        assert all(run["low_j"] < run["energy_j"] < run["high_j"] for run in runs)
+        private(site, file, array)
+
+
+def private(site: Site, file: Path, job: str) -> None:
+    """No more is shown than PrivateData hides."""
+    lab, conf = site.lab, site.root / "etc/slurm.conf"
+    text = conf.read_text()
+    try:
+        conf.write_text(f"{text}\nPrivateData=jobs,usage,users,accounts\n")
+        lab.run(["scontrol", "reconfigure"])
+        lab.run(["scontrol", "update", "PartitionName=p2", "Nodes=n[5-6]", "OverSubscribe=NO"])
+        late = lab.submit("-N", "1", "-p", "p1", seconds=15)
+        site.wait_started([late])
+        assert lab.run(["squeue", "-h", "-t", "all", "-o", "%i"], user=OTHER_USER).out == ""
+        (run,) = recorded(site, file, late, 1)  # the controller sees it as before
+        right(run, JOB_W)
+        for name in (job, late):
+            code, found, _ = asked(site, file, OTHER_USER, name)
+            assert (code, found.get("runs", [])) == (1, [])
+        code, _, said = asked(site, file, OTHER_USER, job, "--account", "all")
+        assert code != 0
+        assert "not yours to read" in said
+        assert asked(site, file, OPERATOR, late)[1]["runs"], "the controller's account reads all"
+    finally:
+        conf.write_text(text)
+        lab.run(["scontrol", "reconfigure"])
+
+
+def asked_text(site: Site, file: Path, job: str) -> list[str]:
+    argv = as_account(USER, "-c", "from wattqueue.cli import main; main()", "job", job, "--config", str(file))
+    done = subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    return done.stdout.splitlines()
+
+
+def figure(site: Site, file: Path, job: str) -> str:
+    """Label of what a running job used until now."""
+    rows = asked(site, file, USER, job)[1].get("running", [])
+    return str(rows[0]["label"]) if rows else ""
+
+
+def finished(site: Site, job: str) -> int:
+    """How many tasks or components of a job are completed."""
+    rows = site.lab.jobs(fields="%i|%T")
+    return sum(state == "COMPLETED" for name, state in rows if name.startswith((f"{job}_", f"{job}+")))
+
+
+def second_run(site: Site, job: str, first_s: str) -> bool:
+    return site.lab.states().get(job) == "RUNNING" and site.lab.field(job, "StartTime", epoch=True) != first_s
