@@ -60,11 +60,8 @@ def energy_line(
     printed: Printed, config: Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")]
 ) -> None:
     """Print the Lua by which Flux's job shell puts a job's energy at the end of its output."""
-    from importlib.resources import files
-
     from wattqueue.live.config import energy_folder, load_config
-    from wattqueue.live.slurm.install import quoted
+    from wattqueue.live.units import flux_energy_line
 
-    folder = quoted(energy_folder(load_config(config), config)[0])
-    text = (files("wattqueue_flux") / "energy.lua").read_text().replace("@FOLDER@", folder)
+    text = flux_energy_line(energy_folder(load_config(config), config)[0])
     printed.show(lambda: {"lua": text}, text.splitlines)

@@ -147,7 +147,7 @@ VALUES = {
     "--format": "svg,pdf", "--from": "sacct", "--hardware": "p1", "--intensity": "prices.csv",
     "--intensity-unit": "gCO2/kWh", "--into": "folder", "--job": "7", "--jobs": "jobs.csv",
     "--lead": "30min", "--ledger": "ledger.db", "--load": "same", "--limit": "60%,2kW", "--live": "live.toml",
-    "--machine": "machine.toml", "--meter": "meter.csv", "--model": "model.toml",
+    "--machine": "machine.toml", "--measured": "empty", "--meter": "meter.csv", "--model": "model.toml",
     "--module": "p1", "--month": "2026-11",
     "--mpstat": "mpstat.txt", "--name": "bt", "--node-watts": "90:300", "--nodes": "empty", "--notice": "2h",
     "--only": "power", "--out": "out", "-o": "new.csv", "--partition": "batch", "--power-quantiles": "quantiles.csv",

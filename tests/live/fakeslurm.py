@@ -333,8 +333,10 @@ class FakeSlurm:
 
     def _row(self, job: FakeJob) -> Job:
         """A job as a driver shows it; the same object as before where nothing changed."""
-        pending, active = job.state == "PENDING", "running" if job.stopped_s < 0 else "stopped"
-        state: State = "pending" if pending else "completing" if job.state == "COMPLETING" else active
+        pending = job.state == "PENDING"
+        state: State = "pending" if pending else "running" if job.stopped_s < 0 else "stopped"
+        if job.state == "COMPLETING":
+            state = "completing"
         held: HeldBy = HELD_BY.get(job.reason, "manager") if pending and job.priority == 0 else ""
         start_s = math.nan if job.start_s < 0 else float(int(job.start_s))
         if pending and job.begin_s > self.now_s:

@@ -42,10 +42,12 @@ def recorded(site: Site, file: Path, job: str, runs: int) -> list[dict[str, Any]
 
 
 def right(run: dict[str, Any], drawn_w: float) -> None:
-    """A run has what its nodes drew, and its interval holds that."""
+    """The interval of a run holds what its nodes drew, and a measured run has that: meters may miss short ones."""
+    drawn_j = drawn_w * (run["end_s"] - run["start_s"])
     assert run["low_j"] <= run["energy_j"] <= run["high_j"]
-    seconds = run["end_s"] - run["start_s"]
-    assert run["energy_j"] == pytest.approx(drawn_w * seconds, rel=0.05)
+    assert 0.95 * run["low_j"] <= drawn_j <= 1.05 * run["high_j"]
+    if run["label"] == "measured":
+        assert run["energy_j"] == pytest.approx(drawn_j, rel=0.05)
 
 
 def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:

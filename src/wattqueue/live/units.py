@@ -152,6 +152,16 @@ def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
     return text
 
 
+def flux_energy_line(folder: Path) -> str:
+    """Return what Flux's job shell runs at the end of a job: it prints the job's energy from a folder of records.
+
+    Raises: OutputError for a path with blanks or other characters that would need quoting.
+    """
+    if not _PLAIN.fullmatch(str(folder)):
+        raise OutputError(f"{str(folder)!r} cannot stand in a script", hint="letters, digits, _ . / - +")
+    return (files("wattqueue.live") / "share" / "flux-energy.lua").read_text().replace("@FOLDER@", str(folder))
+
+
 def _written(name: str, config: LiveConfig) -> list[Path]:
     """Return the absolute paths outside of which the service of a unit writes nothing, folders for files.
 

@@ -1,7 +1,7 @@
 -- WattQueue: one line about the job's energy at the end of its output. Written by `wattqueue flux energy-line`, for the
 -- job shell of Flux (lua.d of its configuration). It reads one small file, waits for nothing, and whatever fails in it
 -- changes neither the job nor its status.
-local folder = @FOLDER@
+local folder = "@FOLDER@"
 
 local function line ()
   if shell.info.rank ~= 0 then return end
