@@ -96,32 +96,33 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
         assert {run["label"] for run in runs} == {"attributed"}
         assert all(run["share"] == pytest.approx(0.5, abs=0.3) for run in runs)
         assert all(run["low_j"] < run["energy_j"] < run["high_j"] for run in runs)
-        private(site, file, array)
 
 
-def private(site: Site, file: Path, job: str) -> None:
-    """No more is shown than PrivateData hides."""
+def test_no_more_is_shown_than_private_data_hides(site: Site) -> None:
     lab, conf = site.lab, site.root / "etc/slurm.conf"
     text = conf.read_text()
-    try:
-        conf.write_text(f"{text}\nPrivateData=jobs,usage,users,accounts\n")
-        lab.run(["scontrol", "reconfigure"])
-        lab.run(["scontrol", "update", "PartitionName=p2", "Nodes=n[5-6]", "OverSubscribe=NO"])
-        late = lab.submit("-N", "1", "-p", "p1", seconds=15)
-        site.wait_started([late])
-        assert lab.run(["squeue", "-h", "-t", "all", "-o", "%i"], user=OTHER_USER).out == ""
-        (run,) = recorded(site, file, late, 1)  # the controller sees it as before
-        right(run, JOB_W)
-        for name in (job, late):
-            code, found, _ = asked(site, file, OTHER_USER, name)
-            assert (code, found.get("runs", [])) == (1, [])
-        code, _, said = asked(site, file, OTHER_USER, job, "--account", "all")
-        assert code != 0
-        assert "not yours to read" in said
-        assert asked(site, file, OPERATOR, late)[1]["runs"], "the controller's account reads all"
-    finally:
-        conf.write_text(text)
-        lab.run(["scontrol", "reconfigure"])
+    counters = NodeCounters(site, 1e9, lambda _: steady(SHARE))
+    with counters, sharing(site, f"[energy]\n{counters.sources}\n") as file:
+        try:
+            conf.write_text(f"{text}\nPrivateData=jobs,usage,users,accounts\n")
+            lab.run(["scontrol", "reconfigure"])
+            lab.run(["scontrol", "update", "PartitionName=p2", "Nodes=n[5-6]", "OverSubscribe=NO"])
+            job = lab.submit("-N", "1", "-p", "p1", seconds=15)
+            site.wait_started([job])
+            assert lab.run(["squeue", "-h", "-t", "all", "-o", "%i"], user=OTHER_USER).out == ""
+            (run,) = recorded(site, file, job, 1)  # the controller sees it as before
+            right(run, JOB_W)
+            code, found, _ = asked(site, file, OTHER_USER, job)
+            assert code != 0
+            assert found.get("runs", []) == []
+            code, found, said = asked(site, file, OTHER_USER, job, "--account", "all")
+            assert code != 0
+            assert found == {}
+            assert "not yours to read" in said
+            assert asked(site, file, OPERATOR, job)[1]["runs"], "the controller's account reads all"
+        finally:
+            conf.write_text(text)
+            lab.run(["scontrol", "reconfigure"])
 
 
 def asked_text(site: Site, file: Path, job: str) -> list[str]:
