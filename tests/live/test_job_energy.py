@@ -32,6 +32,7 @@ from wattqueue.live.files.energy_records import (
 )
 from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes
+from wattqueue.live.slurm.install import epilog
 from wattqueue.live.telemetry.base import JobEnergy, PowerSample, Reading
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -340,6 +341,29 @@ def test_a_run_that_is_recorded_runs_no_more_though_its_row_is_older(tmp_path: P
     places = folders_of(folder.folder, 0)
     ((name, at_s, *_),) = read_running(places, read_records(places))
     assert (name, at_s) == ("7", 80.0), "its second run goes on"
+
+
+@pytest.mark.parametrize("there", ["row", "no folder", "no row", "damaged", "silent"])
+def test_the_line_at_the_end_waits_a_second_at_most_and_ends_well(tmp_path: Path, there: str) -> None:
+    """Whatever is in place of the file: nothing, rubbish, or storage that does not answer."""
+    place = tmp_path / f"energy/users/{os.getuid()}/jobs"
+    script = tmp_path / "epilog.sh"
+    script.write_text(epilog(tmp_path / "energy"))
+    if there != "no folder":
+        place.mkdir(parents=True)
+        rows = {"row": "7 1000 3600 0 measured 1 2 1\n", "no row": "8 1000 3600 0 measured 1 2 1\n"}
+        (place / "running").write_text(rows.get(there, "7 x y z\n7\n"))
+    if there == "silent":
+        (place / "running").unlink()
+        os.mkfifo(place / "running")
+    done = subprocess.run(
+        ["sh", str(script)], env={"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "7"}, capture_output=True, text=True,
+        timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stdout == ""
+    assert ("used about 1 Wh (measured" in done.stderr) is (there == "row")
+    assert there == "row" or done.stderr == ""
 
 
 def test_a_full_disk_costs_records_and_no_round(tmp_path: Path) -> None:

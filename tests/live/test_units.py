@@ -68,6 +68,21 @@ def test_a_page_has_an_account_of_its_own(place: Path, given: dict[str, object] 
     assert "ReadWritePaths" not in text
 
 
+def test_budgets_that_name_a_qos_have_a_unit(place: Path) -> None:
+    """It runs as root, and may do no more than read."""
+    out, file = place / "system", place / "budgets.toml"
+    out.mkdir()
+    settings = config(energy={}, budgets={"file": str(file)})
+    for qos, written in (("", False), ('qos = "phys"', True)):
+        file.write_text(f'[[budgets]]\nname = "phys"\namount = 1.0\n{qos}\n')
+        write_units(out, settings, FILE)
+        assert (out / units.BUDGETS_UNIT).exists() is written
+    text = (out / units.BUDGETS_UNIT).read_text()
+    assert f"ExecStart={place}/wattqueue budget keep --config {FILE} --journal /var/lib/wattqueue-budgets/" in text
+    assert "User=" not in text
+    assert "CapabilityBoundingSet=CAP_DAC_READ_SEARCH\n" in text
+
+
 GUARD = {"guard": {"socket": "/run/wq/socket", "run_dir": "/var/lib/wattqueue-guard/run", "planner": "nobody"}}
 ELSEWHERE = {
     "frequency_dir": "/shared/frequencies", "slurm": {"pool_file": "/etc/slurm/pool.conf"},
@@ -116,7 +131,7 @@ def test_systemd_reads_every_unit_and_finds_it_hardened(tmp_path: Path) -> None:
     """Each line is one that systemd knows; what is left open is what the services need (network, writing files)."""
     section = {**GUARD["guard"], "planner": "bin", "limits_socket": "/run/wl/socket", "limits_user": "games"}
     own = config(user="daemon", state="/var/lib/wattqueue/live.db", guard=section)
-    names = (*UNITS, units.GUARD_UNIT, units.LIMITS_UNIT, units.PAGE_UNIT)
+    names = (*UNITS, units.GUARD_UNIT, units.LIMITS_UNIT, units.PAGE_UNIT, units.BUDGETS_UNIT)
     for name in names:
         text = render(name, own, FILE, Path("/usr/bin/env"))
         # a program that is there, under whatever name this installation has it
@@ -185,7 +200,7 @@ def test_a_path_that_the_unit_does_not_see_is_refused(
 
 def test_what_an_uninstallation_removes_has_the_guards_unit(tmp_path: Path) -> None:
     """A guard that is left would be started again, with a configuration whose controller is gone."""
-    with_rights = (units.GUARD_UNIT, units.LIMITS_UNIT, units.PAGE_UNIT)
+    with_rights = (units.GUARD_UNIT, units.LIMITS_UNIT, units.PAGE_UNIT, units.BUDGETS_UNIT)
     for name in (*UNITS, *with_rights, "other.service"):
         (tmp_path / name).touch()
     assert {path.name for path in units.units_in(tmp_path)} == {*UNITS, *with_rights}

@@ -48,7 +48,9 @@ def agrees(site: Site, browser: Browser) -> bool:
 
 
 def test_the_page_shows_what_slurm_shows(site: Site, browser: Browser) -> None:
-    config = site.begin(cap_text(800))
+    cap = site.root / "live/cap.csv"
+    cap.write_text(f"time_s,cap_w\n0,{cap_text(800)[:-1]}\n")
+    config = site.begin("cap.csv")
     name = "<b>bold</b><script>alert(1)</script>"
     runs = [site.gated("-N", "2", "-J", name), site.gated("-N", "2")]
     waits = [site.gated("-N", "2", "-J", name) for _ in range(3)]
@@ -77,6 +79,15 @@ def test_the_page_shows_what_slurm_shows(site: Site, browser: Browser) -> None:
         site.lab.kill_controller()  # slurmctld: the controller runs and sees nothing
         browser.wait("document.querySelector('#state').dataset.state === 'blind'")
         site.lab.start_controller()
+        browser.wait("document.querySelector('#state').hidden")
+        text, pipe = cap.read_text(), cap.with_name("pipe")
+        os.mkfifo(pipe, 0o644)
+        pipe.replace(cap)  # a file system that does not answer: the controller reads and waits
+        browser.wait("document.querySelector('#state').dataset.state === 'hung'")
+        with cap.open("w") as answer:
+            answer.write(text)
+            cap.unlink()
+            cap.write_text(text)
         browser.wait("document.querySelector('#state').hidden")
         site.kill()
         browser.wait("document.querySelector('#state').dataset.state === 'dead'")

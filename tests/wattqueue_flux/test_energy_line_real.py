@@ -48,5 +48,9 @@ def test_a_line_at_the_end_once_and_in_any_trouble_none(tmp_path: Path) -> None:
 
         script.write_text(script.read_text().replace("/users/", "/nowhere/"))
         assert output_of(lab, script, "echo bye") == ("bye\nbye\n", "0")
+        silent = tmp_path / f"run/energy/nowhere/{os.getuid()}/jobs/running"  # as storage that does not answer
+        silent.parent.mkdir(parents=True)
+        os.mkfifo(silent)
+        assert output_of(lab, script, "echo bye") == ("bye\nbye\n", "0")
         script.write_text(script.read_text().replace("io.popen", "io.none"))
         assert output_of(lab, script, "echo bye") == ("bye\nbye\n", "0")

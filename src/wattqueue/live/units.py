@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
+from wattqueue.formats.budgets import read_budgets
 from wattqueue.formats.toml import dumps
 from wattqueue.live.agents import BrokerSection
 from wattqueue.live.config import GuardSection, LiveConfig
@@ -35,6 +36,8 @@ LIMITS_UNIT, LIMITS_FILE = "wattqueue-limits.service", "limits.toml"
 """The same of what publishes limits of nodes."""
 PAGE_UNIT = "wattqueue-page.service"
 """The unit of the operator page, where ``[page]`` is stated: an account of its own, in the controller's group."""
+BUDGETS_UNIT = "wattqueue-budgets.service"
+"""The unit of ``wattqueue budget keep``, where a budget names a QOS: it runs as root, an Administrator of Slurm."""
 _PLAIN = re.compile(r"[\w./\-+]+")
 """Paths that need no quoting in a unit file."""
 _HIDDEN = {
@@ -264,6 +267,8 @@ def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
     own = [] if config.guard is None else [GUARD_UNIT]
     own += [LIMITS_UNIT] if config.guard is not None and config.guard.limits_socket is not None else []
     own += [PAGE_UNIT] if "page" in config.model_fields_set else []
+    if config.budgets is not None and config.budgets.file.exists():
+        own += [BUDGETS_UNIT] if any(one.qos for one in read_budgets(config.budgets.file)) else []
     for name in (*UNITS, *own):
         atomic_text(folder / name, render(name, config, file.resolve(), program), mode=0o644)
         done.append(f"wrote {folder / name}")
@@ -272,4 +277,6 @@ def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
 
 def units_in(folder: Path) -> list[Path]:
     """Return the units of this package in a folder, with those of a guard and a page."""
-    return [path for name in (*UNITS, GUARD_UNIT, LIMITS_UNIT, PAGE_UNIT) if (path := folder / name).exists()]
+    return [
+        path for name in (*UNITS, GUARD_UNIT, LIMITS_UNIT, PAGE_UNIT, BUDGETS_UNIT) if (path := folder / name).exists()
+    ]

@@ -1,6 +1,6 @@
 -- WattQueue: one line about the job's energy at the end of its output. Written by `wattqueue flux energy-line`, for the
--- job shell of Flux (lua.d of its configuration). It reads one small file, waits for nothing, and whatever fails in it
--- changes neither the job nor its status.
+-- job shell of Flux (lua.d of its configuration). It reads one small file, waits one second for storage that does not
+-- answer, and whatever fails in it changes neither the job nor its status.
 local folder = "@FOLDER@"
 
 local function line ()
@@ -9,8 +9,7 @@ local function line ()
   local pipe = io.popen ("id -u")
   local uid = pipe:read ("*l")
   pipe:close ()
-  local file = io.open (folder .. "/users/" .. uid .. "/jobs/running")
-  if not file then return end
+  local file = io.popen ("timeout 1 cat " .. folder .. "/users/" .. uid .. "/jobs/running 2>/dev/null")
   for row in file:lines () do
     local job, at, joules, watts, label = string.match (row, "^(%S+) (%d+) (%d+) (%d+) (%S+)")
     if job == name then
