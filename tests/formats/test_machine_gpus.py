@@ -9,7 +9,6 @@ import pytest
 
 from wattqueue.errors import InputError, MachineError
 from wattqueue.formats.machine.file import machine_data, machine_of, machine_toml, read_machine
-from wattqueue.model.gpu_options import below_floor
 from wattqueue.model.machine import Machine
 from wattqueue.parts.scale import static_prediction, times_by_option
 
@@ -28,10 +27,8 @@ def machine(**figures: object) -> Machine:
 
 def test_limits_are_options_of_a_partition() -> None:
     made = machine(gpu_floor_w=250.0)
-    part = made.partitions[0]
     assert made.option_gpu_cap_w.tolist() == [400.0, 300.0, 200.0]
     assert np.isnan(made.option_frequency_hz).all()
-    assert below_floor(part) == [200.0]
     # 1,400 of a node's 1,800 W above idle are its GPUs'; of these 4 x (300 - 50) are left, and 4 x (250 - 50).
     promised = static_prediction(np.full(1, np.nan), made).power_w[0]
     assert promised == pytest.approx([2_400.0, 600 + 400 + 1_000.0, 600 + 400 + 800.0])

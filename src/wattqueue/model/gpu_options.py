@@ -7,17 +7,14 @@ at its maximum; that part is held back as ``model.gpu_limits`` says, the rest is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
-from wattqueue.model.gpu_limits import GpuCurve, share_left
 from wattqueue.model.jobs import Floats
-
-NEEDS_GPUS = ("gpu_idle_w", "gpu_max_w", "gpu_caps_w", "gpu_floor_w", "curve_share", "curve_time")
-"""Figures of a partition that state nothing without ``gpus_per_node``."""
 
 
 class GpuPartition(Protocol):
@@ -55,10 +52,13 @@ class GpuPartition(Protocol):
     def curve_time(self) -> tuple[float, ...]: ...
 
 
-def require_gpus(part: GpuPartition) -> None:
-    """Check a partition's figures of GPUs against each other and its unit. Raises: MachineError naming the figure."""
+def require_gpus(part: GpuPartition, figures: Sequence[str]) -> None:
+    """Check a partition's figures of GPUs (names in ``figures``) against each other and its unit.
+
+    Raises: MachineError naming the figure.
+    """
     where = f"partition {part.name}"
-    stated = [name for name in NEEDS_GPUS if getattr(part, name)]
+    stated = [name for name in figures if getattr(part, name)]
     if not part.gpus_per_node:
         if part.unit == "gpu" or stated:
             what = f"{stated[0] if stated else 'unit gpu'} without gpus_per_node"
@@ -135,16 +135,13 @@ def held_w(part: GpuPartition) -> list[float]:
     return [0.0, *(gpus_in_unit(part) * (max(cap, part.gpu_floor_w) - part.gpu_idle_w) for cap in lower)]
 
 
-def below_floor(part: GpuPartition) -> list[float]:
-    """Return the limits that count as the floor, since lower ones are not trusted."""
-    return [cap for cap in part.gpu_caps_w if cap < part.gpu_floor_w]
-
-
 def time_factors(part: GpuPartition, dynamic_w: Floats) -> Floats:
     """Return run times at each limit over that at the first, of jobs by their watts above idle there.
 
     Shapes: ``dynamic_w`` (C,), result (C, limits).
     """
+    from wattqueue.model.gpu_limits import GpuCurve, share_left
+
     curve = GpuCurve(part.curve_share, part.curve_time) if part.curve_share else GpuCurve()
     of_gpus = np.asarray(dynamic_w)[:, np.newaxis] * (1.0 - np.array(host_share(part)))
     share = share_left(of_gpus, np.where(of_gpus > 0.0, held_w(part), np.inf))

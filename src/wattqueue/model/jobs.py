@@ -20,6 +20,9 @@ from wattqueue.model.profiles import PowerProfiles
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
+NODES_ASKED = "nodes_asked"
+"""Column of ``Jobs.extra``: nodes of a job whose units were counted from its GPUs (``parts.gpus``)."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:

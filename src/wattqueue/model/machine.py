@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
-from wattqueue.model.gpu_options import held_w, host_share, require_gpus, time_factors
 
 if TYPE_CHECKING:
     from wattqueue.model.known_files import KnownFiles
@@ -47,6 +46,9 @@ _LIMITS = {
     "off_w": bounds.UNIT_W,
 }
 """Limits of a partition's figures, by field."""
+
+GPU_FIGURES = ("gpu_idle_w", "gpu_max_w", "gpu_caps_w", "gpu_floor_w", "curve_share", "curve_time")
+"""Figures of a partition that state nothing without ``gpus_per_node``."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,10 @@ class Partition:
             raise MachineError(
                 f"idle_w = {self.idle_w} is above max_w = {self.max_w}", where=where, hint="need idle_w <= max_w"
             )
-        require_gpus(self)
+        if self.gpus_per_node or self.unit == "gpu" or any(getattr(self, name) for name in GPU_FIGURES):
+            from wattqueue.model.gpu_options import require_gpus
+
+            require_gpus(self, GPU_FIGURES)
 
     @property
     def units(self) -> int:
@@ -283,12 +288,12 @@ class Machine:
 
         The dynamic factor of a frequency; under a GPU limit what is not the GPUs'. Shape (O,).
         """
-        return self._by_option(lambda p: host_share(p) if p.gpu_caps_w else _dynamic_factors(p))
+        return self._by_option(lambda p: _left_by_limits(p)[0] if p.gpu_caps_w else _dynamic_factors(p))
 
     @cached_property
     def option_held_w(self) -> NDArray[np.float64]:
         """Return the watts above idle that a GPU limit leaves the GPUs of a unit, 0 for other options. Shape (O,)."""
-        return self._by_option(lambda p: held_w(p) if p.gpu_caps_w else [0.0] * p.frequency_count)
+        return self._by_option(lambda p: _left_by_limits(p)[1] if p.gpu_caps_w else [0.0] * p.frequency_count)
 
     def option_text(self, option: int) -> str:
         """Return an operating point in words."""
@@ -342,16 +347,25 @@ class Machine:
 def _time_factors(part: Partition) -> list[float]:
     """Return run time at each option of a partition relative to its first one."""
     if part.gpu_caps_w and part.max_w is not None:
+        from wattqueue.model.gpu_options import time_factors
+
         found: list[float] = time_factors(part, np.array([part.max_w - part.idle_w]))[0].tolist()
         return found
     return [part.dvfs_beta * (part.frequencies_hz[0] / f - 1.0) + 1.0 for f in part.frequencies_hz] or [1.0]
+
+
+def _left_by_limits(part: Partition) -> tuple[list[float], list[float]]:
+    """Return for each GPU limit the share of a unit's watts that is not its GPUs', and the watts that these have."""
+    from wattqueue.model.gpu_options import held_w, host_share
+
+    return host_share(part), held_w(part)
 
 
 def _dynamic_factors(part: Partition) -> list[float]:
     """Return watts above idle at each option of a partition relative to its first one."""
     if part.gpu_caps_w and part.max_w is not None:
         dynamic = max(part.max_w - part.idle_w, 1e-9)
-        return [min(1.0, s + h / dynamic) for s, h in zip(host_share(part), held_w(part), strict=True)]
+        return [min(1.0, s + h / dynamic) for s, h in zip(*_left_by_limits(part), strict=True)]
     return [(f / part.frequencies_hz[0]) ** part.dvfs_alpha for f in part.frequencies_hz] or [1.0]
 
 

@@ -15,21 +15,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.jobs import NODES_ASKED, Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.parts.memory import with_nodes_for_memory
+from wattqueue.model.schedule import Schedule
 from wattqueue.parts.order._eligible import allowed_by_user
 
-GPUS, NODES = "gpus", "nodes_asked"
-"""Columns of ``Jobs.extra``: GPUs of the whole job, and the nodes of a job whose units were counted from them."""
+GPUS = "gpus"
+"""Column of ``Jobs.extra``: GPUs of the whole job."""
 NEVER = np.iinfo(np.int64).max
 """Units of a partition on which a job cannot run."""
-
-
-def with_needed_units(jobs: Jobs, machine: Machine) -> Jobs:
-    """Return the jobs with the units that their GPUs and their memory need on a machine."""
-    return with_nodes_for_memory(with_units_for_gpus(jobs, machine), machine)
 
 
 def with_units_for_gpus(jobs: Jobs, machine: Machine) -> Jobs:
@@ -40,7 +35,7 @@ def with_units_for_gpus(jobs: Jobs, machine: Machine) -> Jobs:
     """
     if GPUS not in jobs.extra or not any(part.gpus_per_node for part in machine.partitions):
         return jobs
-    asked = replace(jobs, extra={**jobs.extra, NODES: jobs.nodes.astype(np.int64)})
+    asked = replace(jobs, extra={**jobs.extra, NODES_ASKED: jobs.nodes.astype(np.int64)})
     needed = units_for_gpus(asked, machine)
     usable = np.where(allowed_by_user(KnownJobs.of(jobs), machine), needed, NEVER)
     first = usable.argmin(axis=1)
@@ -69,7 +64,7 @@ def units_for_gpus(jobs: Jobs | KnownJobs, machine: Machine) -> NDArray[np.int64
 
     ``jobs`` come from ``with_units_for_gpus``.
     """
-    nodes = np.asarray(jobs.extra[NODES], np.int64)
+    nodes = np.asarray(jobs.extra[NODES_ASKED], np.int64)
     gpus = np.nan_to_num(np.asarray(jobs.extra[GPUS], np.float64)).astype(np.int64)
     return np.stack([_units(part, nodes, gpus) for part in machine.partitions], axis=1)
 
@@ -88,15 +83,42 @@ def _units(part: Partition, nodes: NDArray[np.int64], gpus: NDArray[np.int64]) -
     return wide
 
 
+def notes_of(jobs: Jobs, schedule: Schedule, machine: Machine) -> dict[str, int]:
+    """Return counts of what a reader should know of a run of ``jobs``, from ``with_units_for_gpus``."""
+    return {
+        "jobs whose GPUs a node are not known: as few nodes as hold their GPUs": int(unknown_by_node(jobs).sum()),
+        "jobs with GPUs of more nodes than would hold them: starts count free GPUs, not nodes": spread_over_nodes(
+            schedule, machine
+        ),
+    }
+
+
 def unknown_by_node(jobs: Jobs) -> NDArray[np.bool_]:
     """Return which jobs leave open how many GPUs each of their nodes has: the total is no multiple. Shape (n,)."""
     gpus = np.nan_to_num(np.asarray(jobs.extra.get(GPUS, np.zeros(len(jobs))), np.float64)).astype(np.int64)
-    found: NDArray[np.bool_] = gpus % np.maximum(np.asarray(jobs.extra.get(NODES, jobs.nodes)), 1) != 0
+    found: NDArray[np.bool_] = gpus % np.maximum(np.asarray(jobs.extra.get(NODES_ASKED, jobs.nodes)), 1) != 0
     return found
 
 
-def fitting(jobs: Jobs, machine: Machine) -> NDArray[np.bool_] | None:
-    """Return on which partitions each job needs no more units than it has; None without GPUs. Shape (n, P)."""
-    if NODES not in jobs.extra:
-        return None
+def fitting(jobs: Jobs, machine: Machine) -> NDArray[np.bool_]:
+    """Return on which partitions each job needs no more units than it has. Shape (n, P).
+
+    ``jobs`` come from ``with_units_for_gpus``.
+    """
     return np.asarray(units_for_gpus(jobs, machine) <= jobs.nodes[:, np.newaxis], np.bool_)
+
+
+def spread_over_nodes(schedule: Schedule, machine: Machine) -> int:
+    """Return how many jobs have GPUs of more nodes than would hold as many, where units are GPUs."""
+    per_node = np.array([part.units_per_node if part.unit == "gpu" else 0 for part in machine.partitions])
+    of_nodes = np.append(per_node[machine.option_partition], 0)[schedule.option]  # option -1: never ran
+    rows = np.flatnonzero(schedule.ran & (of_nodes > 1))
+    count = schedule.unit_count[rows].astype(np.int64)
+    job = np.repeat(np.arange(len(rows)), count)
+    at = np.repeat(schedule.unit_start[rows] - np.cumsum(count) + count, count) + np.arange(len(job))
+    low, high = schedule.unit_low[at], schedule.unit_high[at]
+    first, last = machine.node_of_unit[low], machine.node_of_unit[high]
+    again = np.append(False, (job[1:] == job[:-1]) & (first[1:] == last[:-1]))[: len(job)]
+    nodes = np.bincount(job, weights=last - first + 1 - again, minlength=len(rows))
+    units = np.bincount(job, weights=high - low + 1, minlength=len(rows))
+    return int((nodes > np.ceil(units / of_nodes[rows])).sum())

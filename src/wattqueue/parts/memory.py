@@ -20,6 +20,20 @@ MEMORY = "memory_gb"
 """Column of ``Jobs.extra``: memory of the whole job in GB, NaN for none."""
 
 
+def with_needed_units(jobs: Jobs, machine: Machine) -> Jobs:
+    """Return the jobs with the units that their GPUs (``parts.gpus``) and their memory need on a machine."""
+    return with_nodes_for_memory(with_units(jobs, machine), machine)
+
+
+def with_units(jobs: Jobs, machine: Machine) -> Jobs:
+    """Return the jobs with the units that their GPUs need, where they ask for some and the machine has any."""
+    if "gpus" not in jobs.extra or not any(part.gpus_per_node for part in machine.partitions):
+        return jobs
+    from wattqueue.parts.gpus import with_units_for_gpus
+
+    return with_units_for_gpus(jobs, machine)
+
+
 def nodes_for_memory(jobs: KnownJobs, machine: Machine) -> NDArray[np.int64]:
     """Return the units that each job needs on each partition: as requested, or more for its memory. Shape (n, P).
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wattqueue.model.gpu_options import time_factors
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Floats, Prediction
 
@@ -95,6 +94,8 @@ def times_by_option(power_w: Floats, machine: Machine) -> Floats:
     time = np.broadcast_to(machine.option_time_factor, (len(power_w), len(machine.option_partition)))
     limited = [p for p, part in enumerate(machine.partitions) if part.gpu_caps_w]
     if limited:
+        from wattqueue.model.gpu_options import time_factors
+
         time = time.copy()
     for p in limited:
         part = machine.partitions[p]

@@ -15,7 +15,7 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
-from wattqueue.parts.gpus import with_needed_units
+from wattqueue.parts.memory import with_needed_units
 from wattqueue.plan.growth import MachineGrowth, constant_limits, jobs_for, pace
 from wattqueue.plan.quantiles import HIGH, NodeQuantiles, read_quantiles
 from wattqueue.plan.ratios import RatioLaw

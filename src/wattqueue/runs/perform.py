@@ -15,15 +15,14 @@ from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap, refuse_below_idle
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
-from wattqueue.model.gpu_options import below_floor
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import NODES_ASKED, Jobs
 from wattqueue.model.known_jobs import Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import ENERGIES, Metrics, metrics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
-from wattqueue.parts.gpus import unknown_by_node, with_needed_units, with_units_for_gpus
+from wattqueue.parts.memory import with_needed_units, with_units
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
 from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, row_of_machine, task_workload, with_hashes
@@ -139,6 +138,10 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     if not (watts_stated(inputs.jobs, inputs.machine) or (run.sources and _from_tables(run))):
         figures |= dict.fromkeys(ENERGIES)
     run.notes.update(warnings_of(inputs, jobs))
+    if NODES_ASKED in jobs.extra:
+        from wattqueue.parts.gpus import notes_of
+
+        run.notes.update({text: count for text, count in notes_of(jobs, run.schedule, run.machine).items() if count})
     return TaskResult(inputs, run, figures)
 
 
@@ -186,15 +189,11 @@ def watts_stated(jobs: Jobs, machine: Machine) -> bool:
 def warnings_of(inputs: RunInputs, jobs: Jobs) -> dict[str, int]:
     """Return counts of what a reader should know of the inputs, and of the ``jobs`` that they became."""
     machine = inputs.machine
-    asked = with_units_for_gpus(inputs.jobs, machine)
+    asked = with_units(inputs.jobs, machine)
     found = {"jobs with more nodes than they ask for, for their memory": int((jobs.nodes > asked.nodes).sum())}
-    if asked is not inputs.jobs:
-        found["jobs whose GPUs a node are not known: as few nodes as hold their GPUs"] = int(
-            unknown_by_node(asked).sum()
-        )
     for part in machine.partitions:
         text = f"GPU limits of {part.name} below {part.gpu_floor_w:g} W, the lowest that holds, which count as it"
-        found[text] = len(below_floor(part))
+        found[text] = sum(cap < part.gpu_floor_w for cap in part.gpu_caps_w)
     limit, most = inputs.cap.cap_w, inputs.machine.scope_max_w()
     if most is not None:
         text = f"caps above the machine's maximum of {most / 1e3:,.6g} kW, which limit nothing"

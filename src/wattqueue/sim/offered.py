@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import NODES_ASKED, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.parts.gpus import fitting
 from wattqueue.policy.consent_windows import Window
 
 Ints = NDArray[np.integer]
@@ -44,9 +43,10 @@ def drop_too_wide(entries: Entries, window: Window, jobs: Jobs, machine: Machine
     """
     units = np.array([p.units for p in machine.partitions])
     fits = jobs.nodes[entries.job] <= units[entries.partition]
-    by_gpus = fitting(jobs, machine)
-    if by_gpus is not None:
-        fits &= by_gpus[entries.job, entries.partition]
+    if NODES_ASKED in jobs.extra:
+        from wattqueue.parts.gpus import fitting
+
+        fits &= fitting(jobs, machine)[entries.job, entries.partition]
     if fits.all():
         return entries, window
     return Entries(entries.job[fits], entries.partition[fits], entries.priority[fits]), window.take(fits)

@@ -22,7 +22,7 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.physics import Physics
-from wattqueue.parts.gpus import with_needed_units, with_units_for_gpus
+from wattqueue.parts.memory import with_needed_units, with_units
 from wattqueue.policy.for_machine import expansion
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.registry import Policy
@@ -166,7 +166,7 @@ def prepare(
     truth = physics_of(task, machine, physics)
     workload = workload or task_workload(task)
     jobs, unusable = with_needed_units(workload.jobs, machine), workload.unusable
-    widened = int((jobs.nodes > with_units_for_gpus(workload.jobs, machine).nodes).sum())
+    widened = int((jobs.nodes > with_units(workload.jobs, machine).nodes).sum())
     known_w = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
     if truth is not None:  # what cannot be used is refused now, not by each run
         known_w = true_figures(truth, jobs, machine).recorded_w(jobs)

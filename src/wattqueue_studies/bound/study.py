@@ -11,7 +11,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.tariff import Tariff
 from wattqueue.model.jobs import Floats
-from wattqueue.parts.gpus import with_needed_units
+from wattqueue.parts.memory import with_needed_units
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.report.document import Document, Table
 from wattqueue.runs.perform import RunInputs

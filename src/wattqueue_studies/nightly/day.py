@@ -21,7 +21,7 @@ from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.schedule import Schedule, State
-from wattqueue.parts.gpus import with_needed_units
+from wattqueue.parts.memory import with_needed_units
 from wattqueue.sim.reference import asked_partitions
 from wattqueue_studies.bound.windows import BoundWindow, cut_window
 

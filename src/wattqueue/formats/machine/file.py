@@ -34,8 +34,7 @@ from wattqueue.errors import InputError, MachineError, WattQueueError, one_of
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.bounds import UNIT_W
-from wattqueue.model.gpu_options import NEEDS_GPUS
-from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.machine import GPU_FIGURES, Machine, Partition
 from wattqueue.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ def machine_data(machine: Machine) -> dict[str, Any]:
     partitions, supply = data.pop("partitions"), data.pop("supply")
     for part in partitions:
         if not part["gpus_per_node"]:
-            for name in ("gpus_per_node", *NEEDS_GPUS):
+            for name in ("gpus_per_node", *GPU_FIGURES):
                 del part[name]
     tables = {"partitions": partitions, "supply": supply} if supply else {"partitions": partitions}
     return {"schema_version": SCHEMA_VERSION, **data, **tables}
