@@ -93,6 +93,8 @@ LINES: tuple[Words, ...] = (
     ("serve", "run", "--port", "0", "--names"),
     ("why", "run", "7"),
     ("why", "run", "7", "--json"),
+    ("live", "export-hres", "machine.toml", "--nodes", "n[1-4]", "--out", "resources.yaml"),
+    ("live", "export-hres", "machine.toml", "--nodes", "n[1-4]", "--check", "resources.yaml"),
     ("live", "why", "7", "--config", "live.toml"),
     ("live", "audit", "--config", "live.toml"),
     ("job", "7", "--config", "live.toml"),

@@ -13,6 +13,7 @@ The commands in the order in which a site meets them:
 - ``why``: why a job waits, for its user;
 - ``status``: what the last round saw and did, from the file that each round writes;
 - ``serve``: the operator page, from the same files;
+- ``export-hres``: power domains as a file that Slurm holds by itself, and whether such a file is up to date;
 - ``audit``: the writes to Slurm, and whether the log was changed afterwards;
 - ``release``: release held jobs while the controller is away, with as little of the package as possible;
 - ``replay``: decide recorded views again, to test a new version against an old recording.
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from wattqueue.cli._live_hres import export_hres
 from wattqueue.cli._live_page import serve
 from wattqueue.errors import InputError
 from wattqueue.terminal import say
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(serve)
+app.command()(export_hres)
 Mode = Literal["observe", "advise", "control"]
 """Modes of the controller: write nothing; write comments on jobs; steer Slurm."""
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)]

@@ -155,7 +155,9 @@ def _budget(row: BudgetRow, file: BudgetFile, zone: ZoneInfo, path: Path, spare:
         hint = "a budget in kWh has no prices, any other unit needs them"
         raise InputError(f"unit {row.unit} and prices do not fit", where=where, hint=hint)
     if row.qos and (row.unit != "kWh" or row.mode != "maximum" or row.over != "wait"):
-        hint = 'a QOS counts whole time limits of jobs that wait: unit = "kWh", mode = "maximum", over = "wait"; or no qos'
+        hint = (
+            'a QOS counts whole time limits of jobs that wait: unit = "kWh", mode = "maximum", over = "wait"; or no qos'
+        )
         raise InputError("a QOS cannot keep it", where=where, hint=hint)
     series = None if row.prices is None else _series(row, path, where, edges)
     amount = round(row.amount * (MJ_PER_KWH if series is None else MICRO))

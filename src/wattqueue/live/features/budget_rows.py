@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wattqueue.live.state.memory import ControllerState
-from wattqueue.model.budget_books import Settled, BudgetBooks, JobDemand
+from wattqueue.model.budget_books import BudgetBooks, JobDemand, Settled
 from wattqueue.model.budgets import Amounts, Book, Budget, add_to
 
 AHEAD_S = 600.0

@@ -1,0 +1,161 @@
+"""Power domains as a hierarchical resource of Slurm (HRES, mode 3): the file ``resources.yaml``.
+
+From 25.11.7 and 26.05.2 on Slurm can hold a tree of counts by itself, for any job and with no controller at work: a job
+asks for so many of the resource for each of its nodes, and every layer above a node counts them. The resource is watts
+of a node above what counts without jobs. Slurm has no losses and no limits that move: a domain's count is what its
+limit leaves, over the greatest loss on the way to it, rounded down. So whatever fits Slurm's counts fits the domains.
+
+Slurm wants one layer above all, and layers of the same depth below each other: where the machine's tree has neither, a
+layer is repeated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wattqueue.errors import InputError, MachineError
+from wattqueue.formats.slurm.hostlist import compress, expand
+from wattqueue.model.machine import Machine
+
+RESOURCE = "power"
+"""The resource's name; that of a licence, ``watts``, must be another."""
+DEEPEST = 16
+"""Layers above a node at most, as Slurm has it."""
+NODES, COUNT = re.compile(r'\s*- "([^"]+)"\s*$'), re.compile(r"\s*count:\s*(\d+)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class HresLayer:
+    """A layer: its nodes by Slurm's names, and how many watts above idle they may draw together."""
+
+    name: str
+    """The domain; not part of the file but for a comment."""
+    nodes: tuple[str, ...]
+    count: int
+
+
+def layers_of(machine: Machine, names: Sequence[str]) -> list[HresLayer]:
+    """Return the layers of a machine's domains from the top down; ``names`` are Slurm's, in the order of its nodes.
+
+    Raises: MachineError for what Slurm cannot hold: a limit that moves, sockets or cores, no stated maximum where a
+    domain has no limit; InputError for other nodes than the machine has.
+    """
+    tree, where = machine.supply_tree, machine.name
+    if not machine.supply:
+        raise MachineError("states no power domains", where=where, hint="write [[supply]] into the machine file")
+    if any(part.unit != "node" for part in machine.partitions):
+        raise MachineError("counts sockets or cores", where=where, hint="Slurm's resource is of whole nodes")
+    if len(set(names)) != machine.units or len(names) != machine.units:
+        raise InputError(f"{len(names)} names for {machine.units} nodes", where="--nodes", hint="each node once")
+    moving = next((domain.name for domain in tree.domains if domain.limit_s), "")
+    if moving:
+        hint = "Slurm reads the file at a reconfiguration: give the lowest limit, or keep the controller's licences"
+        raise MachineError("its limit moves", where=f"supply {moving}", hint=hint)
+    counts = [_count(machine, k) for k in range(len(tree.domains))]
+    own = [tuple(names[unit] for unit in np.flatnonzero(tree.of_unit == k)) for k in range(len(tree.domains))]
+    depth = [len(list(tree.path(k))) for k in range(len(tree.domains))]
+    tops = [k for k in range(len(tree.domains)) if tree.parent[k] < 0]
+    above = int(len(tops) > 1)
+    deepest = max(depth)
+    if deepest + above > DEEPEST:
+        raise MachineError(f"{deepest + above} levels", where=where, hint=f"Slurm has {DEEPEST} at most")
+    found = [(0, HresLayer("all", tuple(names), sum(counts[k] for k in tops)))] if above else []
+    for k, domain in enumerate(tree.domains):
+        inside = np.isin(tree.of_unit, [part.own for part in tree.below[k]])
+        nodes = tuple(names[unit] for unit in np.flatnonzero(inside))
+        found.append((depth[k], HresLayer(domain.name, nodes, counts[k])))
+        if own[k]:  # repeated down to the depth of the others
+            found += [(level, HresLayer(domain.name, own[k], counts[k])) for level in range(depth[k] + 1, deepest + 1)]
+    return [layer for _, layer in sorted(found, key=lambda pair: pair[0])]
+
+
+def _count(machine: Machine, k: int) -> int:
+    """Return how many whole watts of nodes a domain has room for; what its nodes draw at most where it has no limit."""
+    tree, domain = machine.supply_tree, machine.supply_tree.domains[k]
+    idle = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]
+    units = sum(part.units for part in tree.below[k])
+    if not math.isfinite(domain.least_limit_w):
+        watts = 0.0
+        for part in tree.below[k]:
+            most = machine.partitions[part.partition].max_w
+            if most is None:
+                hint = f"state max_w of {machine.partitions[part.partition].name}, or a limit"
+                raise MachineError("no limit, and nodes without a maximum", where=f"supply {domain.name}", hint=hint)
+            below = 0.0 if machine.cap_scope == "jobs" else machine.partitions[part.partition].idle_w
+            watts += part.units * max(most - below, 0.0)
+        return math.ceil(watts)
+    room_uw = round(domain.least_limit_w * 1e6) - int(tree.input_uw(idle)[k]) - units  # each unit is rounded up there
+    gain = max(part.gain for part in tree.below[k])
+    return max(math.floor(room_uw / gain / 1e6 * (1.0 - 1e-12)), 0)
+
+
+def hres_text(machine: Machine, layers: Sequence[HresLayer]) -> str:
+    """Return the content of resources.yaml."""
+    lines = [
+        f"# Power domains of {machine.name}: watts of a node above what counts without jobs. A job asks for",
+        f"# --resources={RESOURCE}:WATTS, of each of its nodes. Written by wattqueue live export-hres.",
+        "---",
+        f"- resource: {RESOURCE}",
+        "  mode: MODE_3",
+        "  layers:",
+    ]
+    for layer in layers:
+        lines += [
+            f"    - nodes:  # {layer.name}",
+            f'        - "{compress(layer.nodes)}"',
+            f"      count: {layer.count}",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def read_hres(path: Path) -> list[HresLayer]:
+    """Return the layers of a file that ``hres_text`` wrote; their names from its comments.
+
+    Raises: InputError for a file that cannot be read, or that is not such a file.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=path, hint="give the resources.yaml of Slurm") from error
+    found = list[HresLayer]()
+    name, nodes = "", tuple[str, ...]()
+    for line in lines:
+        if line.strip().startswith("- nodes:"):
+            name, nodes = line.partition("#")[2].strip(), ()
+        elif match := NODES.match(line):
+            nodes = (*nodes, *expand(match[1]))
+        elif (match := COUNT.match(line)) and nodes:
+            found.append(HresLayer(name, nodes, int(match[1])))
+            nodes = ()
+    if not found or not any(line.strip() == f"- resource: {RESOURCE}" for line in lines):
+        raise InputError("no resource of power domains", where=path, hint="wattqueue live export-hres writes one")
+    return found
+
+
+def differences(stated: Sequence[HresLayer], there: Sequence[HresLayer]) -> list[str]:
+    """Return how a file differs from what the machine says, layer by layer; empty where it does not."""
+    want = [(frozenset(layer.nodes), layer.count) for layer in stated]
+    have = [(frozenset(layer.nodes), layer.count) for layer in there]
+    if sorted(map(_key, want)) == sorted(map(_key, have)):
+        return []
+    names = {frozenset(layer.nodes): layer.name for layer in (*there, *stated)}
+    left, found = list(have), list[str]()
+    for nodes, count in want:
+        if (nodes, count) in left:
+            left.remove((nodes, count))
+        else:
+            other = next((c for n, c in left if n == nodes), None)
+            has = "is missing" if other is None else f"has {other:,} W"
+            found.append(f"{names[nodes]} {has}, the machine file says {count:,} W")
+            left = [pair for pair in left if pair != (nodes, other)]
+    return found + [f"{names[nodes] or compress(nodes)} ({count:,} W) is in the file alone" for nodes, count in left]
+
+
+def _key(pair: tuple[frozenset[str], int]) -> tuple[list[str], int]:
+    return sorted(pair[0]), pair[1]
