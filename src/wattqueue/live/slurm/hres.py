@@ -58,7 +58,7 @@ def layers_of(machine: Machine, names: Sequence[str]) -> list[HresLayer]:
         hint = "Slurm reads the file at a reconfiguration: give the lowest limit, or keep the controller's licences"
         raise MachineError("its limit moves", where=f"supply {moving}", hint=hint)
     counts = [_count(machine, k) for k in range(len(tree.domains))]
-    own = [tuple(names[unit] for unit in np.flatnonzero(tree.of_unit == k)) for k in range(len(tree.domains))]
+    own = [tuple(names[unit] for unit in np.flatnonzero(tree.of_unit == k).tolist()) for k in range(len(tree.domains))]
     depth = [len(list(tree.path(k))) for k in range(len(tree.domains))]
     tops = [k for k in range(len(tree.domains)) if tree.parent[k] < 0]
     above = int(len(tops) > 1)
@@ -68,7 +68,7 @@ def layers_of(machine: Machine, names: Sequence[str]) -> list[HresLayer]:
     found = [(0, HresLayer("all", tuple(names), sum(counts[k] for k in tops)))] if above else []
     for k, domain in enumerate(tree.domains):
         inside = np.isin(tree.of_unit, [part.own for part in tree.below[k]])
-        nodes = tuple(names[unit] for unit in np.flatnonzero(inside))
+        nodes = tuple(names[unit] for unit in np.flatnonzero(inside).tolist())
         found.append((depth[k], HresLayer(domain.name, nodes, counts[k])))
         if own[k]:  # repeated down to the depth of the others
             found += [(level, HresLayer(domain.name, own[k], counts[k])) for level in range(depth[k] + 1, deepest + 1)]
