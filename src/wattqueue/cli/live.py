@@ -1,9 +1,8 @@
 """Control a real Slurm under a power cap, or only observe it.
 
 ``wattqueue live --config FILE`` runs the controller; the subcommands install it, show its status and its audit log,
-release jobs while it is away, and repeat recorded decisions. Each function only reads its options, calls
-``wattqueue.live`` and prints. Imports are inside the functions: the command line must start fast, and ``release`` must
-work when half of the package does not.
+release jobs while it is away, and repeat recorded decisions. Functions import what they call: the command line must
+start fast, and ``release`` must work when half of the package does not.
 
 The commands in the order in which a site meets them:
 
@@ -12,8 +11,7 @@ The commands in the order in which a site meets them:
 - ``uninstall``: take all of that out again;
 - ``why``: why a job waits, for its user;
 - ``status``: what the last round saw and did, from the file that each round writes;
-- ``serve``: the operator page, from the same files;
-- ``export-hres``: power domains as a file that Slurm holds by itself, and whether such a file is up to date;
+- ``serve``: the operator page, from the same files; ``export-hres``: power domains as a file for Slurm;
 - ``audit``: the writes to Slurm, and whether the log was changed afterwards;
 - ``release``: release held jobs while the controller is away, with as little of the package as possible;
 - ``replay``: decide recorded views again, to test a new version against an old recording.

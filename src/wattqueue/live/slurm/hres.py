@@ -5,8 +5,9 @@ asks for so many of the resource for each of its nodes, and every layer above a 
 of a node above what counts without jobs. Slurm has no losses and no limits that move: a domain's count is what its
 limit leaves, over the greatest loss on the way to it, rounded down. So whatever fits Slurm's counts fits the domains.
 
-Slurm wants one layer above all, and layers of the same depth below each other: where the machine's tree has neither, a
-layer is repeated.
+Slurm wants one layer above all, no two layers of the same nodes, and all nodes at one depth (26.05.5 ends with a fatal
+error otherwise: "duplicate layer", "isn't a perfect tree"). So domains of the same nodes become one layer, and a domain
+that stands less deep than others is divided in halves that have its count each.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RESOURCE = "power"
 """The resource's name; that of a licence, ``watts``, must be another."""
 DEEPEST = 16
 """Layers above a node at most, as Slurm has it."""
-NODES, COUNT = re.compile(r'\s*- "([^"]+)"\s*$'), re.compile(r"\s*count:\s*(\d+)\s*$")
+NODES, COUNT = re.compile(r'\s*- "([^"]+)"\s*$'), re.compile(r"\s*count:\s*([0-9]+)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +59,70 @@ def layers_of(machine: Machine, names: Sequence[str]) -> list[HresLayer]:
         hint = "Slurm reads the file at a reconfiguration: give the lowest limit, or keep the controller's licences"
         raise MachineError("its limit moves", where=f"supply {moving}", hint=hint)
     counts = [_count(machine, k) for k in range(len(tree.domains))]
-    own = [tuple(names[unit] for unit in np.flatnonzero(tree.of_unit == k).tolist()) for k in range(len(tree.domains))]
-    depth = [len(list(tree.path(k))) for k in range(len(tree.domains))]
     tops = [k for k in range(len(tree.domains)) if tree.parent[k] < 0]
-    above = int(len(tops) > 1)
-    deepest = max(depth)
-    if deepest + above > DEEPEST:
-        raise MachineError(f"{deepest + above} levels", where=where, hint=f"Slurm has {DEEPEST} at most")
-    found = [(0, HresLayer("all", tuple(names), sum(counts[k] for k in tops)))] if above else []
-    for k, domain in enumerate(tree.domains):
-        inside = np.isin(tree.of_unit, [part.own for part in tree.below[k]])
-        nodes = tuple(names[unit] for unit in np.flatnonzero(inside).tolist())
-        found.append((depth[k], HresLayer(domain.name, nodes, counts[k])))
-        if own[k]:  # repeated down to the depth of the others
-            found += [(level, HresLayer(domain.name, own[k], counts[k])) for level in range(depth[k] + 1, deepest + 1)]
-    return [layer for _, layer in sorted(found, key=lambda pair: pair[0])]
+    found = [("all", range(machine.units), sum(counts[k] for k in tops))] if len(tops) > 1 else []
+    for k in reversed(range(len(tree.domains))):  # those that feed others first
+        inside = np.flatnonzero(np.isin(tree.of_unit, [part.own for part in tree.below[k]]))
+        found.append((tree.domains[k].name, inside.tolist(), counts[k]))
+    least = dict[tuple[int, ...], tuple[str, int]]()
+    for name, units, count in found:  # Slurm takes no second layer of the same nodes
+        if tuple(units) not in least or count < least[tuple(units)][1]:
+            least[tuple(units)] = (name, count)
+    parts = [_Part(name, units, count) for units, (name, count) in sorted(least.items(), key=lambda one: -len(one[0]))]
+    levels = _as_deep(parts, machine)
+    return [HresLayer(part.name, tuple(names[k] for k in part.units), part.count) for part in levels]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A layer by numbers of nodes."""
+
+    name: str
+    units: tuple[int, ...]
+    count: int
+
+    def halves(self, times: int) -> list[_Part]:
+        """Return the layers of so many further levels below it, each level with all of its nodes."""
+        if times == 0:
+            return []
+        middle = len(self.units) // 2
+        both = [_Part(self.name, units, self.count) for units in (self.units[:middle], self.units[middle:])]
+        return [*both, *(part for one in both for part in one.halves(times - 1))]
+
+
+def _as_deep(parts: Sequence[_Part], machine: Machine) -> list[_Part]:
+    """Return layers, the largest first, with those added that put every node at the same depth; the largest first.
+
+    Raises: MachineError for a domain with too few nodes to be divided so often, and too many levels.
+    """
+    innermost, depth, has_below = [-1] * machine.units, list[int](), set[int]()
+    for k, part in enumerate(parts):
+        above = innermost[part.units[0]]
+        has_below.add(above)
+        depth.append(depth[above] + 1 if above >= 0 else 1)
+        for unit in part.units:
+            innermost[unit] = k
+    deepest, found = max(depth), list(parts)
+    for k, part in enumerate(parts):
+        own, level = part, depth[k]
+        if k in has_below:
+            rest = tuple(unit for unit in part.units if innermost[unit] == k)
+            if not rest:
+                continue
+            own, level = _Part(part.name, rest, part.count), depth[k] + 1
+            deepest = max(deepest, level)
+            found.append(own)
+        if len(own.units) < 1 << (deepest - level):
+            raise MachineError(
+                f"{len(own.units)} nodes {deepest - level} levels above the lowest domains, and Slurm wants all nodes "
+                "at one depth, no two layers with the same nodes",
+                where=f"supply {part.name}",
+                hint="leave a level out of the other domains, or let domains below this one stand for parts of it",
+            )
+        found += own.halves(deepest - level)
+    if deepest > DEEPEST:
+        raise MachineError(f"{deepest} levels", where=machine.name, hint=f"Slurm has {DEEPEST} at most")
+    return sorted(found, key=lambda part: -len(part.units))
 
 
 def _count(machine: Machine, k: int) -> int:
