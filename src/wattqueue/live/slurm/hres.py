@@ -60,7 +60,7 @@ def layers_of(machine: Machine, names: Sequence[str]) -> list[HresLayer]:
         raise MachineError("its limit moves", where=f"supply {moving}", hint=hint)
     counts = [_count(machine, k) for k in range(len(tree.domains))]
     tops = [k for k in range(len(tree.domains)) if tree.parent[k] < 0]
-    found = [("all", range(machine.units), sum(counts[k] for k in tops))] if len(tops) > 1 else []
+    found = [("all", list(range(machine.units)), sum(counts[k] for k in tops))] if len(tops) > 1 else []
     for k in reversed(range(len(tree.domains))):  # those that feed others first
         inside = np.flatnonzero(np.isin(tree.of_unit, [part.own for part in tree.below[k]]))
         found.append((tree.domains[k].name, inside.tolist(), counts[k]))
