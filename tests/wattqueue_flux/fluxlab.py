@@ -100,9 +100,10 @@ class Lab:
         many = [f"--cc=1-{count}"] if count > 1 else []
         return self.run("submit", *many, lasting, f"-N{nodes}", *more, "true", timeout_s=300).split()
 
-    def jobs(self) -> list[dict[str, Any]]:
+    def jobs(self, *, ended: bool = True) -> list[dict[str, Any]]:
         """All jobs, ended ones too, as ``flux jobs`` shows them."""
-        found = json.loads(self.run("jobs", "-a", "--count=100000", "--json"))
+        which = ("-a", "--count=100000") if ended else ("-c0",)
+        found = json.loads(self.run("jobs", *which, "--json"))
         return cast(list[dict[str, Any]], found["jobs"])
 
     def states(self) -> Counter[str]:

@@ -171,9 +171,7 @@ class Fight:
         self.lab.run("config", "reload")
         self.reload()  # lost and excluded nodes are back
         self.lab.run("resource", "undrain", "--force", f"0-{NODES - 1}", check=False)
-        for job in self.lab.jobs():
-            if job["state"] == "INACTIVE":
-                continue
+        for job in self.lab.jobs(ended=False):  # thousands have ended
             if job["name"] == "wide":  # accepted before a reload, so it waits for another cap
                 self.lab.run("cancel", str(job["id"]), check=False)
             elif job.get("urgency") == 0:
@@ -182,7 +180,7 @@ class Fight:
 
     def at_rest(self) -> bool:
         """Whether every job has ended; else note what has not."""
-        left = [job for job in self.lab.jobs() if job["state"] != "INACTIVE"]
+        left = self.lab.jobs(ended=False)
         seen = {"stats": self.lab.stats(), "left": left, "log": self.lab.log().splitlines()[-100:]}
         (self.lab.folder / "left.json").write_text(json.dumps(seen, indent=1))
         return not left
@@ -190,7 +188,7 @@ class Fight:
 
 def check_ledger(lab: Lab, record: Record, did: Counter[str]) -> None:
     """Never more watts than the cap has room for; every job ended once; each round is decided alike again."""
-    jobs = [json.loads(line) for line in lab.run("python", str(LEDGER), timeout_s=300.0).splitlines()]
+    jobs = [json.loads(line) for line in lab.run("python", str(LEDGER), timeout_s=900.0).splitlines()]
     steps = []
     for job, events, watts in jobs:
         names = Counter(name for name, _ in events)
