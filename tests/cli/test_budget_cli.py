@@ -62,6 +62,19 @@ def test_a_warning_before_it_is_used_up(tmp_path: Path, change: dict[str, Any], 
     assert says in wattqueue("budget", "--config", site(tmp_path, ONE | change)).stdout
 
 
+def test_a_script_at_login_shows_what_is_nearly_used_up_and_nothing_else(tmp_path: Path) -> None:
+    full = ONE | {"name": "full", "used": 95 * MJ_PER_KWH}
+    config = site(tmp_path, ONE, full)
+    done = wattqueue("budget", "--warnings", "--config", config)
+    assert done.returncode == 0
+    assert done.stdout.startswith("budget full ")
+    assert "budget phys" not in done.stdout
+    other = tmp_path / "other"
+    other.mkdir()
+    quiet = wattqueue("budget", "--warnings", "--config", site(other, ONE))
+    assert (quiet.returncode, quiet.stdout) == (0, "")
+
+
 def test_who_has_none_and_a_site_without(tmp_path: Path) -> None:
     assert wattqueue("budget", "--config", site(tmp_path)).returncode == 1
     other = tmp_path / "other"

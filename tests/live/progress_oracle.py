@@ -11,6 +11,8 @@ import math
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.kernels import codes
 from wattqueue.live.controller import Controller
+from wattqueue.live.features.budget_rows import AHEAD_S
+from wattqueue.live.features.budgets import LATE_S, LiveBudgets
 from wattqueue.live.reports.report import Report
 from wattqueue.model.load_target import LoadTargets
 
@@ -31,12 +33,33 @@ def round_and_look(controller: Controller, slurm: FakeSlurm, targets: LoadTarget
     names, parts = view.jobs.job_id, view.machine.partitions
     pairs = zip(view.entries.job, view.entries.partition, strict=True)
     offered = {(str(names[job]), parts[p].name) for job, p in pairs}
-    for job in eligible(controller, report, waiting):
+    barred = barred_by_budgets(controller, waiting, slurm.now_s)
+    for job in eligible(controller, report, [job for job in waiting if job.name not in barred]):
         # an order may offer some of a job's partitions alone; of one that was set aside all count
         mine = {part for name, part in offered if name == job.name} or set(job.partition.split(","))
         if fits(controller, slurm, job, mine, targets):
             return f"at {slurm.now_s:g} s nothing runs, and job {job.name} would fit at its maximum"
     return ""
+
+
+def barred_by_budgets(controller: Controller, waiting: list[FakeJob], now_s: float) -> set[str]:
+    """Return the jobs that budgets may bar: all behind another one of theirs, and those for which no room is left.
+
+    Of the controller it takes what is booked; what it lets through it finds itself. A requeued job keeps its place.
+    """
+    books = next((one.keeps for one in controller.extensions if isinstance(one.keeps, LiveBudgets)), None)
+    found, before = set[str](), set[str]()
+    for job in sorted(waiting, key=lambda one: int(one.name)) if books else ():
+        mine = [book for book in books.books.books if book.budget.concerns(str(job.uid))] if books else []
+        parts = [one for one in controller.planner.layout.machine.partitions if one.name in job.partition.split(",")]
+        watts = job.nodes * max(part.max_w or math.inf for part in parts)
+        for book in mine:
+            looked_s = book.budget.edges[book.budget.period(now_s)]
+            most = [book.budget.most(watts, job.limit_s + LATE_S, at_s, at_s + AHEAD_S) for at_s in (now_s, looked_s)]
+            if book.budget.name in before or not all(book.fits(amounts, {}) for amounts in most):
+                found.add(job.name)
+        before |= {book.budget.name for book in mine}
+    return found
 
 
 def is_eligible(controller: Controller, slurm: FakeSlurm, job: FakeJob) -> bool:

@@ -26,6 +26,7 @@ from wattqueue.live.files.energy_records import BUDGETS, EnergyFolder
 from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import MJ_PER_KWH, Budget
+from wattqueue.policy.policy import load_policy
 
 MOST_W = 300.0
 
@@ -395,3 +396,55 @@ def test_amounts_of_any_size_are_stored(tmp_path: Path) -> None:
     again = of(start(slurm, tmp_path)).books.books[0]
     assert again.budget.amount == round(1e12 * MJ_PER_KWH)
     assert again.held == of(controller).books.books[0].held != {}
+
+
+MEETINGS: dict[str, dict[str, Any]] = {
+    "meters": {},
+    "no telemetry": {"sources": ()},
+    "a meter that stands still": {"sources": 0.0},
+    "a meter that shows ten times the maximum": {"sources": 3_000.0},
+    "in-flight": {"policy": "easy", "ledger": "in-flight"},
+    "partitions": {"partition": "p1,p2"},
+    "a full machine": {"others": 6},
+    "an empty machine": {"down": True},
+    "requeued": {"requeue": True},
+}
+
+
+@pytest.mark.parametrize("case", MEETINGS)
+def test_a_budget_beside_its_neighbours(tmp_path: Path, case: str) -> None:
+    """No period has more than its budget, everything is settled, and every job runs in the end."""
+    given = MEETINGS[case]
+    slurm = lab(now_s=86_400.0 * 20 - 2_000.0, requeue_delay_s=120.0)
+    file(tmp_path, 2.2 * most_kwh(2, 900.0), more='account = "phys"\n')
+    watts = given.get("sources", 250.0)
+    meters = watts if isinstance(watts, tuple) else (Meters(slurm, lambda _: watts or 250.0, still=watts == 0.0),)
+    more: dict[str, Any] = {}
+    if "policy" in given:
+        more["policy"] = load_policy(given["policy"], ledger=given["ledger"])
+    controller = start(slurm, tmp_path, sources=meters, **more)
+    if given.get("down"):
+        slurm.down |= {name for names in slurm.partitions.values() for name in names}
+    for _ in range(given.get("others", 0)):
+        slurm.submit(1, 1_000.0, watts=200, limit_s=1_200.0, partition="p1", account="chem")
+    where = given.get("partition", "p1")
+    jobs = [slurm.submit(2, 300.0, watts=400, limit_s=900.0, partition=where, account="phys") for _ in range(5)]
+    books = of(controller)
+    for step in range(400):
+        controller.round()
+        conserved(books)
+        for book in books.books.books:
+            for period, booked in book.total.items():
+                assert booked <= book.budget.limit(period), (case, step, period)
+        if step == 12:
+            slurm.down.clear()
+        if step == 8 and given.get("requeue"):
+            for job in slurm.running():
+                slurm.requeue(job)
+        slurm.step(20.0 if step < 150 else 600.0)
+        if all(job.state == "COMPLETED" for job in jobs) and not books.held:
+            break
+    assert [job.state for job in jobs] == ["COMPLETED"] * 5
+    assert books.held == {}
+    (book,) = books.books.books
+    assert sum(book.used.values()) >= 5 * 2 * 100.0 * 1e3 * 300.0 * 0.5

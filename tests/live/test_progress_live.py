@@ -19,9 +19,13 @@ from tests.sim.test_progress_of_rows import ROWS, policy_of
 from wattqueue.errors import PolicyError
 from wattqueue.live.cluster import Write
 from wattqueue.live.decision import require_live
+from wattqueue.live.features.budgets import LATE_S
+from wattqueue.live.features.job_energy import EnergyRecorder
+from wattqueue.live.files.energy_records import EnergyFolder
 from wattqueue.live.never_starts import NeverStarting
 from wattqueue.live.planner import Rules
 from wattqueue.live.telemetry.base import PowerSample, Reading
+from wattqueue.model.budget_books import BudgetBooks
 from wattqueue.model.jobs import Floats
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -57,6 +61,7 @@ class World:
     folder: Path
     row: str
     seed: int
+    budgets: bool = False
     slurm: FakeSlurm = field(init=False)
     wrong: list[str] = field(default_factory=list)
 
@@ -73,9 +78,10 @@ class World:
         self.slurm.fault = self.fault
         self.fails = float(rng.choice([0.0, 0.0, 0.1]))
         rules = Rules(mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL)
+        cap, policy = self.cap(), self.policy()
         self.controller = make_controller(
-            self.slurm, self.folder, lambda: self.slurm.now_s, cap=self.cap(), machine=self.machine,
-            policy=self.policy(), rules=rules, sources=(self,), targets=self.source,
+            self.slurm, self.folder, lambda: self.slurm.now_s, cap=cap, machine=self.machine, policy=policy,
+            rules=rules, sources=(self,), targets=self.source, **self.books(),
         )  # fmt: skip
 
     def policy(self) -> Policy:
@@ -85,6 +91,20 @@ class World:
             policy = replace(policy, estimator=ByUser())
         require_live(policy, self.machine, agents=False)
         return policy
+
+    def books(self) -> dict[str, Any]:
+        """Budgets of two users and of all, of some jobs of a minute each; some bar to the end."""
+        if not self.budgets:
+            return {}
+        rng, path = np.random.default_rng((self.seed, 36)), self.folder / "budgets.toml"
+        kwh = MOST_W * (60.0 + LATE_S) / 3.6e6
+        rows = [("a", 'user = "1000"'), ("b", 'user = "1001"'), ("all", "")]
+        text = [
+            f'[[budgets]]\nname = "{n}"\nperiod = "day"\namount = {rng.uniform(0.5, 12.0) * kwh}\n{who}'
+            for n, who in rows
+        ]
+        path.write_text("\n".join(text) + "\n")
+        return {"budgets": path, "energies": EnergyRecorder(EnergyFolder(self.folder / "energy"))}
 
     @property
     def base_w(self) -> float:
@@ -154,11 +174,11 @@ class World:
                 self.slurm.requeue(job)
 
 
-def broken(row: str, seed: int) -> list[str] | None:
+def broken(row: str, seed: int, *, budgets: bool = False) -> list[str] | None:
     """What breaks the rule in a world; None where a live controller refuses the row with its ledger."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            world = World(Path(folder), row, seed)
+            world = World(Path(folder), row, seed, budgets)
         except PolicyError:
             return None
         try:
@@ -171,6 +191,27 @@ def test_no_job_that_fits_waits_on_an_idle_cluster() -> None:
     found = {row: broken(row, 1) for row in ROWS[::3]}
     assert not {row: words for row, words in found.items() if words}
     assert sum(words is not None for words in found.values()) >= 10
+
+
+def test_budgets_bar_no_job_that_fits_them() -> None:
+    """Budgets are eligibility in the rule: the first of their jobs that fits them has to start like any other."""
+    found = {row: broken(row, 2, budgets=True) for row in ROWS[::6]}
+    assert not {row: words for row, words in found.items() if words}
+    assert sum(words is not None for words in found.values()) >= 5
+
+
+def test_the_oracle_finds_budgets_that_bar_a_job_that_fits() -> None:
+    with patch.object(
+        BudgetBooks, "_asks", lambda books, _at, _job, group, _others: ([], [books.books[group.books[0][0]]])
+    ):
+        assert any(broken("easy", seed, budgets=True) for seed in range(6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS)
+def test_budgets_in_many_worlds(row: str) -> None:
+    found = {seed: broken(row, seed, budgets=True) for seed in range(30)}
+    assert not {seed: words for seed, words in found.items() if words}
 
 
 @pytest.mark.slow

@@ -14,10 +14,14 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.parts.backfill.announced_caps import AnnouncedCaps
+from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.sim.engine import Run, Simulation
 
+SLOWEST = 3.0
+"""By so much the lowest clock of the tests' machines stretches a job at most."""
+ROUNDED_MJ = 1_000
 SETTLED = (codes.UNIT_ON, codes.UNIT_OFF, codes.UNIT_DOWN, codes.UNIT_DRAINING)
 
 
@@ -88,8 +92,9 @@ def fits(simulation: Simulation, entry: int, now: float) -> bool:
     job, p = int(view.entries.job[entry]), partition_of(simulation, entry)
     partition = np.repeat(np.arange(len(s.machine.partitions)), [part.units for part in s.machine.partitions])
     nodes = int(s.jobs.nodes[job])
-    if len(view.planned.not_before) and view.planned.not_before[job] > now:
-        return False  # delayed
+    delayed = len(view.planned.not_before) > 0 and view.planned.not_before[job] > now
+    if delayed and not lacks_no_budget(s, job, now):
+        return False
     if nodes > int(((partition == p) & (s.truth.unit_state == codes.UNIT_ON)).sum()):
         return False
     first, last, plain = (int(side[entry]) for side in (view.entries.first, view.entries.last, view.entries.plain))
@@ -111,6 +116,46 @@ def fits(simulation: Simulation, entry: int, now: float) -> bool:
         if drawn <= min(limits) + 1e-7 and lets_it_run(s, job, limits):
             return True
     return False
+
+
+def lacks_no_budget(simulation: Simulation, job: int, now: float) -> bool:
+    """Whether no budget has a reason to delay a job: none waits before it, and its most fits beside what was used.
+
+    What was used is that of the jobs that have ended, by the log; nothing runs.
+    """
+    controls = [one for one in simulation.session.needs.controls if isinstance(one, EnergyBudgets)]
+    log, jobs = simulation.log, simulation.jobs
+    if len(controls) != len(simulation.session.needs.controls) or not controls:
+        return False  # another control may have delayed it
+    names, codes_ = jobs.user.names, jobs.user.codes
+    submitted = np.asarray(jobs.submit_s)
+    before = [
+        k for k in np.flatnonzero(log.state == codes.WAITING).tolist() if (submitted[k], k) < (submitted[job], job)
+    ]
+    part = max(simulation.machine.partitions, key=lambda one: one.max_w or math.inf)
+    for one in controls[0].budgets:
+        if not one.concerns(names[codes_[job]]):
+            continue
+        if any(one.concerns(names[codes_[k]]) for k in before):
+            return False
+        used: dict[int, int] = {}
+        for k in np.flatnonzero(np.isin(log.state, (codes.COMPLETED, codes.KILLED))).tolist():
+            if one.concerns(names[codes_[k]]):
+                start_s, end_s = float(log.start[k]), float(log.end[k])
+                watts = float(log.energy_j[k]) / max(end_s - start_s, 1e-9)
+                for period, amount in one.used(watts, start_s, end_s).items():
+                    used[period] = used.get(period, 0) + amount + ROUNDED_MJ
+        span_s = SLOWEST * float(jobs.walltime_s[job])
+        ends = log.end[np.isin(log.state, (codes.COMPLETED, codes.KILLED))]
+        looked_s = max(
+            float(one.edge_s[one.period(now)]) if one.period(now) >= 0 else 0.0, submitted[job], *ends.tolist()
+        )
+        for at_s in (looked_s, now):  # it is decided at the begin of a period, and when something was freed
+            watts = (part.max_w or math.inf) * int(jobs.nodes[job])
+            most = one.most(watts, span_s, at_s, at_s + controls[0].period_s)
+            if any(used.get(period, 0) + amount > one.limit(period) for period, amount in most.items()):
+                return False
+    return True
 
 
 def lets_it_run(simulation: Simulation, job: int, limits: list[float]) -> bool:

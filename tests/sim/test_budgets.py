@@ -172,6 +172,16 @@ def test_a_long_queue_is_no_reason_to_wait_for_ever() -> None:
     assert sorted(one.until_s for one in books.barred.values())[-2] >= 400 * DAY_S
 
 
+def test_a_job_too_large_for_any_period_starts_once_the_budget_has_ended() -> None:
+    """It was barred for ever where the budget had more periods than are looked at."""
+    books = BudgetBooks([budget(0.1, "ann", edges=np.arange(1000) * DAY_S)], 600.0)
+    jobs = {"large": JobDemand("ann", "", 101.0, 3600.0)}
+    books.let_through(0.0, jobs)
+    assert books.barred["large"].until_s == math.inf
+    books.let_through(999.5 * DAY_S, jobs)
+    assert not books.barred
+
+
 def test_without_a_budget_that_binds_nothing_changes() -> None:
     rng = np.random.default_rng(4)
     rows = random_rows(rng, 60)
@@ -303,6 +313,35 @@ def test_a_quantile_lets_more_through_and_keeps_most_periods() -> None:
     n = len(used)
     assert kept["quantile"] >= 0.9 - 1.64 * np.sqrt(0.9 * 0.1 / n)
     assert waits["quantile"] < waits["maximum"]
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("most_jobs", [1, 3, 12])
+def test_the_share_of_periods_kept_is_the_quantile_at_least(quantile: float, most_jobs: int) -> None:
+    """Over 1,000 random days, each with a budget that a few jobs fill; what was set aside for nothing is counted."""
+    rng, days = np.random.default_rng((round(100 * quantile), most_jobs)), 1_000
+    past = np.sort(rng.beta(4.0, 4.0, 5_000)).tolist()
+    kwh = most_jobs * 0.1 * (float(np.quantile(past, quantile)) + 0.001)
+    books = BudgetBooks([budget(kwh, edges=np.arange(days + 2) * DAY_S, mode="quantile", quantile=quantile)], 600.0)
+    job, idle = JobDemand("ann", "", 100.0, 3600.0), 0.0
+    for day in range(days):
+        now_s, books.shares = (
+            day * DAY_S + 60.0,
+            {"": list(past)},
+        )  # as known from many jobs, so that none is stuck above it
+        waiting = {f"{day}-{k}": job for k in range(3 * most_jobs)}
+        books.let_through(now_s, waiting)
+        for name in waiting.keys() - books.barred.keys():
+            books.begin(name, job, now_s)
+            run_s = 3600.0 * float(rng.beta(4.0, 4.0))
+            idle += max(0, books.books[0].held[name][day] - round(100.0 * run_s * 1e3)) * run_s
+            books.end(name, job, now_s, now_s + run_s, 100.0)
+        books.barred.clear()
+    kept, over = books.books[0].kept_periods(days * DAY_S)
+    assert over > 0.9 * days
+    assert kept / over >= quantile - 1.64 * np.sqrt(quantile * (1.0 - quantile) / over)
+    found = books.books[0].idle_share(0.0, days * DAY_S)
+    assert found == pytest.approx(idle / (kwh * MJ_PER_KWH * days * DAY_S), rel=1e-3)
 
 
 # -- the file ----------------------------------------------------------------------------------------------

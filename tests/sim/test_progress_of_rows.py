@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.sim.progress_oracle import watch
 from tests.sim.test_progress import KeepsFree
 from wattqueue.errors import MachineError, PolicyError
+from wattqueue.model.budgets import Book, Budget
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
@@ -17,6 +20,7 @@ from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap, Series
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.controls.delay_consenting import DelayConsenting
+from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.parts.estimator.ear import Ear
 from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.policy.policy import load_policy
@@ -47,8 +51,21 @@ def policy_of(name: str, machine: Machine, rng: np.random.Generator) -> Policy:
     return load_policy(name, machine=machine, **more)
 
 
-def world(name: str, seed: int) -> Simulation:
-    """A small world under a tight cap."""
+def budgets_of(most: float, rng: np.random.Generator) -> EnergyBudgets:
+    """Budgets of two users and of all, which renew every few minutes; some jobs fit none of them."""
+    found = []
+    for users, jobs in ((["0"], 3.0), (["1"], 1.5), ([], 5.0)):
+        edges = float(rng.integers(0, 60)) + np.arange(0.0, 3_000.0, float(rng.choice([100.0, 300.0])))
+        amount = round(float(rng.uniform(0.5, jobs)) * most * 80.0 * 1e3)
+        found.append(Budget("".join(users) or "all", frozenset(users), amount, "kWh", edges))
+    control = EnergyBudgets(budgets=tuple(found))
+    control.period_s = 20.0
+    control.begin()
+    return control
+
+
+def world(name: str, seed: int, *, budgets: bool = False) -> Simulation:
+    """A small world under a tight cap, and budgets of energy."""
     rng = np.random.default_rng((seed, ROWS.index(name)))
     most, names = (400.0, KNOWN) if published_rows()[name]["estimator"] == "ear" else (100.0, ["0", "1", "2"])
     idle = float(rng.choice([0.0, 0.1, 0.5, 0.9])) * most
@@ -81,11 +98,13 @@ def world(name: str, seed: int) -> Simulation:
             LoadTarget(begin, begin + float(rng.integers(10, 90)), watts_then, notice_s=60.0, ramp_w_per_s=rate)
         )
     events = NodeEvents.none()
-    if rng.random() < 0.3:
+    if rng.random() < 0.3 and not budgets:  # what a requeued job used before is not in the log
         down = float(rng.integers(0, 80))
         unit = int(rng.integers(machine.units))
         events = NodeEvents(np.array([down, down + 50.0]), np.array([unit] * 2, np.int32), np.array([False, True]))
     policy, cap = policy_of(name, machine, rng), cap_of(machine, most, rng)
+    if budgets:
+        policy = replace(policy, controls=(*policy.controls, budgets_of(most, np.random.default_rng((seed, 36)))))
     return Simulation(jobs, machine, policy, cap, actual_power(jobs, machine), events, targets=targets)
 
 
@@ -106,13 +125,13 @@ def cap_of(machine: Machine, each: float, rng: np.random.Generator) -> Cap:
     return Cap(np.array([-np.inf, 30.0, 80.0]), np.array([np.inf, base + 1.5 * each, np.inf]))
 
 
-def broken(name: str, seed: int, *, rule: bool = True) -> list[str] | None:
+def broken(name: str, seed: int, *, rule: bool = True, budgets: bool = False) -> list[str] | None:
     """What breaks the rule in a world; None where the row refuses its ledger or machine.
 
     Without ``rule`` the engine takes units for so powerful that none fits at its maximum: the rule never acts.
     """
     try:
-        simulation = world(name, seed)
+        simulation = world(name, seed, budgets=budgets)
         if not rule:
             simulation.view.units.most_uw[:] = 10**15
         return watch(simulation)[1]
@@ -123,6 +142,28 @@ def broken(name: str, seed: int, *, rule: bool = True) -> list[str] | None:
 @pytest.mark.parametrize("name", ROWS)
 def test_no_eligible_job_that_fits_waits_on_an_idle_machine(name: str) -> None:
     assert not broken(name, 1)
+
+
+@pytest.mark.parametrize("name", ROWS[::4])
+def test_budgets_bar_no_job_that_fits_them(name: str) -> None:
+    """Budgets are eligibility in the rule: the first of their jobs that fits them has to start like any other."""
+    assert not broken(name, 2, budgets=True)
+
+
+def test_the_oracle_finds_budgets_that_bar_a_job_that_fits() -> None:
+    def nothing(*_: Any) -> bool:
+        return False  # no amount fits
+
+    with patch.object(Book, "fits", nothing):
+        assert any(broken("easy", seed, budgets=True) for seed in range(6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_budgets_in_many_worlds(name: str) -> None:
+    found = {seed: broken(name, seed, budgets=True) for seed in range(60)}
+    assert not {seed: words for seed, words in found.items() if words}
+    assert sum(words is not None for words in found.values()) >= 20
 
 
 @pytest.mark.slow

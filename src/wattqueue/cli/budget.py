@@ -26,10 +26,17 @@ WARN = 0.9
 
 @app.callback(invoke_without_command=True)
 @verb_of(Printed)
-def show(printed: Printed, context: typer.Context, config: Config = CONFIG) -> None:
+def show(
+    printed: Printed,
+    context: typer.Context,
+    *,
+    warnings: Annotated[bool, typer.Option("--warnings", help="Only of those that are nearly used up.")] = False,
+    config: Config = CONFIG,
+) -> None:
     """Show the budgets that concern you, with a forecast of the period's end; all of them as the controller's account.
 
-    Exit status 1: none concerns you, or you have had no job since the controller began.
+    Exit status 1: none concerns you, or you have had no job since the controller began. With --warnings nothing is
+    printed and the status is 0 where none is nearly used up: for a script at login.
     """
     if context.invoked_subcommand is not None:
         return
@@ -51,7 +58,11 @@ def show(printed: Printed, context: typer.Context, config: Config = CONFIG) -> N
     if path.is_file():
         with as_written(path, "file of budgets of the controller", "is the controller running?"):
             found = json.loads(path.read_text())
+    if warnings:
+        found["budgets"] = [one for one in found["budgets"] if any("warning: " in line for line in _lines(one))]
     lines = [line for one in found["budgets"] for line in _lines(one)]
+    if warnings and not lines:
+        return
     printed.show(lambda: found, lambda: lines or ["no budget concerns you, or you have had no job for a while"])
     if not lines:
         raise typer.Exit(1)

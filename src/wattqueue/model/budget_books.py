@@ -88,12 +88,19 @@ class _Group:
     books: list[tuple[int, Book, float]]
     """Number and book of each budget, with the share of a job's maximum that is set aside."""
     freed: bool
+    last_s: float
+    """When the first of its budgets ends."""
     barred: float = 0
     later: Barred | None = None
     """What bars those of which it is only found whether they fit now."""
     refused: _Refused = field(default_factory=_Refused)
+
     never: dict[str, _Refused] = field(default_factory=dict)
     """Jobs for which no period has room, by the budget."""
+
+    def holds(self, kept: Barred, end_s: float) -> bool:
+        """Whether a job is barred as before: nothing was freed, or it is too large for all periods but the last."""
+        return not self.freed if math.isfinite(kept.until_s) else end_s < self.last_s
 
 
 @dataclass
@@ -181,12 +188,16 @@ class BudgetBooks:
             group = groups.get(owner)
             if group is None:
                 books = self.of(job)
-                group = groups[owner] = _Group(books, any(k in self.freed for k, _, _ in books))
+                group = groups[owner] = _Group(
+                    books,
+                    any(k in self.freed for k, _, _ in books),
+                    min((book.budget.edges[-1] for _, book, _ in books), default=math.inf),
+                )
             if not group.books:
                 continue
             kept, asked = before.get(name), NOTHING
-            if kept is not None and kept.until_s > now_s and (not group.freed or kept.until_s == math.inf):
-                found = kept  # nothing was freed, or it is too large for any period
+            if kept is not None and kept.until_s > now_s and group.holds(kept, now_s + self.ahead_s + job.span_s):
+                found = kept
                 asked = asked_before.get(name, NOTHING)
                 exact_left, group.barred = exact_left - bool(asked), group.barred + bool(asked)
             elif group.barred >= self.exact[0] or exact_left <= 0:
