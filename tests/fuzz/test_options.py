@@ -18,6 +18,7 @@ WITHOUT_RESULT: dict[Words, str] = {
     ("live", "release"): "works with as little of the package as possible; its exit status is the result",
     ("openadr", "follow"): "a service: its log says what it does",
     ("agent", "run"): "a service",
+    ("budget", "keep"): "a service: its journal says what it does",
     ("agent", "restore"): "prints problems alone; its exit status is the result",
 }
 """Commands that print no result, and what they do instead."""

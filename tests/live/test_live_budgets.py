@@ -398,6 +398,36 @@ def test_amounts_of_any_size_are_stored(tmp_path: Path) -> None:
     assert again.held == of(controller).books.books[0].held != {}
 
 
+@pytest.mark.parametrize(("unit", "prices"), [("EUR", "price,EUR/MWh"), ("gCO2", "intensity,gCO2/kWh")])
+def test_a_budget_of_money_or_carbon_counts_each_hour_at_its_price(tmp_path: Path, unit: str, prices: str) -> None:
+    """What may be used counts at the dearest hour of its limit, what was used at those in which it ran."""
+    column, price_unit = prices.split(",")
+    begin_s = 86_400.0 * 20
+    hours = [(begin_s + 3600.0 * k, 100.0 if k % 2 else 50.0) for k in range(-24 * 2, 24 * 14)]
+    text = "".join(f"{at_s:.0f},{price}\n" for at_s, price in hours)
+    (tmp_path / "prices.csv").write_text(f"time_s,{column}\n{text}")
+    slurm = lab(now_s=begin_s + 600.0)
+    per_j = 1.0 / (3.6e9 if unit == "EUR" else 3.6e6)
+    most = MOST_W * (600.0 + LATE_S) * 50.0 * per_j
+    more = f'unit = "{unit}"\nprices = "prices.csv"\nprice_unit = "{price_unit}"\n'
+    path = file(tmp_path, 1.5 * most, more=more)
+    path.write_text(path.read_text().replace("1970-01-01", "1970-01-20").replace("1970-06-01", "1970-02-01"))
+    controller = start(slurm, tmp_path, sources=(Meters(slurm, lambda _: 170.0),))
+    first, second = (slurm.submit(1, 120.0, watts=200, limit_s=600.0, partition="p1") for _ in "ab")
+    rounds(controller, slurm, 60.0)
+    assert (first.state, second.state) == ("RUNNING", "PENDING")
+    (book,) = of(controller).books.books
+    assert book.booked(1) == math.ceil(most * 1e6)
+    rounds(controller, slurm, 400.0)
+    assert second.state == "COMPLETED"
+    energy_j = sum(one.energy_j for one in recorded(tmp_path))
+    assert book.used[1] == pytest.approx(energy_j * 50.0 * per_j * 1e6, abs=3)
+    slurm.now_s = begin_s + 3_000.0
+    late = slurm.submit(1, 60.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 60.0)
+    assert late.state == "PENDING", "its limit reaches into an hour at twice the price"
+
+
 MEETINGS: dict[str, dict[str, Any]] = {
     "meters": {},
     "no telemetry": {"sources": ()},
