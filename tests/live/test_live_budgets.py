@@ -14,18 +14,24 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
+from tests.live.drive import lab_machine
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.slurmlab import wait_for
 from tests.live.test_job_energy import Accounting, Meters, lab, make, recorded, rounds
+from tests.live.test_live_targets import Stated
 from wattqueue.errors import InputError
+from wattqueue.live.consent_tags import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.budgets import AWAITED_S, LATE_S, LiveBudgets
 from wattqueue.live.features.budgets_shown import forecast
 from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import BUDGETS, EnergyFolder
 from wattqueue.live.reports.why import read_why, sentence
+from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import MJ_PER_KWH, Budget
+from wattqueue.model.load_target import LoadTarget, LoadTargets
+from wattqueue.model.machine import Partition
 from wattqueue.policy.policy import load_policy
 
 MOST_W = 300.0
@@ -478,3 +484,48 @@ def test_a_budget_beside_its_neighbours(tmp_path: Path, case: str) -> None:
     assert books.held == {}
     (book,) = books.books.books
     assert sum(book.used.values()) >= 5 * 2 * 100.0 * 1e3 * 300.0 * 0.5
+
+
+def test_jobs_on_a_shared_node_are_booked_when_slurm_starts_them_and_settled_by_their_share(tmp_path: Path) -> None:
+    """Slurm starts them by itself: they can exceed a budget, and then bar those that the controller starts."""
+    slurm = FakeSlurm({"p1": ["n1"], "p2": ["m1"], "s": ["s1"]}, 1600, shared=frozenset({"s"}))
+    file(tmp_path, 1.5 * most_kwh(1, 600.0))
+    shared, meters = SharedNodes((Partition("s", 1, idle_w=50.0, max_w=150.0),)), Meters(slurm, lambda _: 130.0)
+    controller = start(slurm, tmp_path, sources=(meters,), shared_nodes=shared, machine=lab_machine(2))
+    large, small = slurm.submit_shared(12, 200.0, "s"), slurm.submit_shared(4, 200.0, "s")
+    rounds(controller, slurm, 20.0)
+    job = slurm.submit(1, 60.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 20.0)
+    books = of(controller)
+    conserved(books)
+    assert (large.state, small.state, job.state) == ("RUNNING", "RUNNING", "PENDING")
+    assert len(books.held) == 2
+    rounds(controller, slurm, 400.0)
+    assert job.state == "COMPLETED", "they have ended, and used less than they had set aside"
+    energy = sum(one.energy_j for one in recorded(tmp_path))
+    assert sum(books.books.books[0].used.values()) == pytest.approx(energy * 1e3, abs=5)
+
+
+def test_parked_jobs_keep_what_is_set_aside_for_them(tmp_path: Path) -> None:
+    """A load target parks jobs whose users consent; the budget bars a job meanwhile, and all run in the end."""
+    slurm, source = lab(), Stated()
+    file(tmp_path, 2.2 * most_kwh(2, 300.0))
+    meters = (Meters(slurm, lambda _: 250.0),)
+    more: dict[str, Any] = {"policy": "dr-parking", "targets": source, "consent": SiteDefaults(), "sources": meters}
+    controller = start(slurm, tmp_path, **more)
+    jobs = [slurm.submit(2, 100.0, watts=400, limit_s=300.0, comment=CONSENT, partition="p1") for _ in range(3)]
+    rounds(controller, slurm, 20.0)
+    assert [job.state for job in jobs] == ["RUNNING", "RUNNING", "PENDING"]
+    now_s = slurm.now_s
+    source.stated = LoadTargets.of(LoadTarget(now_s, now_s + 100.0, 1_000.0, correlation_id="e", notice_s=np.inf))
+    rounds(controller, slurm, 20.0)
+    assert any(job.stopped_s >= 0.0 for job in jobs), "parked"
+    books = of(controller)
+    assert len(books.held) == 2
+    assert books.books.books[0].booked(11) <= books.books.books[0].budget.amount, "a limit far ahead is not its own"
+    for _ in range(30):
+        rounds(controller, slurm, 20.0)
+        conserved(books)
+    assert sum(books.books.books[0].used.values()) <= books.books.books[0].budget.amount
+    assert [job.state for job in jobs] == ["COMPLETED"] * 3
+    assert books.held == {}

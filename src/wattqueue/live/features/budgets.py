@@ -33,10 +33,9 @@ from wattqueue.live.features.budgets_shown import DAY_S, DAYS, BudgetsShown
 from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import USERS, EnergyFolder, EnergyRecord, read_records
 from wattqueue.live.files.stamp import Stamp, stamp_of
-from wattqueue.live.planner import RoundState
+from wattqueue.live.planner import Planner, RoundState
 from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.table import Slots, Stage
-from wattqueue.live.world import Layout
 from wattqueue.model.budget_books import LONGEST_S, Barred, BudgetBooks, JobDemand
 from wattqueue.model.budgets import Budget
 
@@ -144,8 +143,9 @@ class LiveBudgets:
         self.stored.begin(now.now_s)
         due = not 0.0 <= now.now_s - self._decided_s < AGAIN_S or self._next_s <= now.now_s
         running = {_name(row): row for row in now.jobs.rows(now.running)}
+        parked = _parked(now) & self.held.keys()
         for name, row in running.items():
-            if due or self._begun.get(name) is not row:
+            if name not in parked and (due or self._begun.get(name) is not row):
                 self._begin(now, name, row)
         self._begun = running
         present = running.keys() | {_name(row) for row in now.jobs.rows(now.under_way)}
@@ -281,7 +281,7 @@ class LiveBudgets:
 
     def _demand(self, now: RoundState, row: Job) -> JobDemand:
         """Return what a job may use at most."""
-        watts = _most_node_w(now.planner.layout, row) * max(row.nodes, row.most_nodes if row.pending else 0)
+        watts = _most_node_w(now.planner, row) * max(row.nodes, row.most_nodes if row.pending else 0)
         details = now.snapshot.details.get(row.key)
         account, project = ("", "") if details is None else (details.account, details.project)
         return JobDemand(self._user(row.uid), account, watts, row.walltime_s + LATE_S, project)
@@ -320,9 +320,17 @@ def reason(until_s: float, by: str) -> str:
     return f"{BARRED}{by} has no room for it before {time.strftime('%Y-%m-%d %H:%M', time.localtime(until_s))}"
 
 
-def _most_node_w(layout: Layout, row: Job) -> float:
-    parts = layout.allowed(row.partition)
-    return max((float(layout.machine.partitions[p].max_w or math.inf) for p in parts), default=0.0)
+def _most_node_w(planner: Planner, row: Job) -> float:
+    """Return the most that a node of a job draws: all of a node that it shares with others, too."""
+    parts = [planner.layout.machine.partitions[p] for p in planner.layout.allowed(row.partition)]
+    shared = (planner.shared_nodes.partition(name) for name in row.partition.split(","))
+    return max((float(one.max_w or math.inf) for one in (*parts, *shared) if one is not None), default=0.0)
+
+
+def _parked(now: RoundState) -> set[str]:
+    """Return the jobs that the controller stopped: their limits are ahead of the clock until they continue."""
+    stages = Stage.PARKED, Stage.RESUMING
+    return {_name(row) for row in now.jobs.rows(slot for slot in now.running if now.jobs.stage[slot] in stages)}
 
 
 def _is_user(name: str) -> bool:
