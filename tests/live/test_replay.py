@@ -64,13 +64,6 @@ def test_a_recording_is_decided_again_byte_for_byte(tmp_path: Path, name: str) -
         assert sum(len(one.get("learned", ())) for one in rounds) > 3
 
 
-@pytest.mark.slow
-def test_thousands_of_rounds_are_decided_again_alike(tmp_path: Path) -> None:
-    decisions = list(replay(record(tmp_path, load_policy("easy"), rounds=10_000)))
-    assert len(decisions) > 5_000
-    assert all(recorded == again for _, recorded, again in decisions)
-
-
 def test_another_policy_decides_otherwise_and_that_is_seen(tmp_path: Path) -> None:
     path = record(tmp_path, POLICIES["re-ranking"]())
     assert any(recorded != again for _, recorded, again in replay(path, POLICIES["plain"]()))
