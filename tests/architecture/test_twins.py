@@ -112,28 +112,39 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},
     # Power domains (tests/sim/test_supply.py).
     "supply.NaiveSupply.choose": {
-        "supply": "units_that_fit fed_by count_path count_domain",
+        "supply_load": "units_that_fit fed_by fed_with_margin count_path count_domain load_now load_then load_tried",
         "supply_placement": "propose_lowest propose_ranked room_on_path take_spare forget_wanted list_wanted",
         "supply_classes": "class_of_unit update_classes update_partition add_to_classes update_domain update_path "
         "exceeds_class is_above_bound fits_alone_by_class",
     },
     # Which units a start gets (tests/sim/test_supply_placement.py).
     "supply.NaiveSupply.place": {
-        "supply_placement": "propose_units is_ranked propose_from_leaves take_under_supply take_lowest",
+        "supply_placement": "propose_units is_ranked propose_from_leaves propose_bare take_under_supply take_lowest",
     },
     "supply.NaiveSupply.pulls": {"supply_placement": "weigh_leaves"},
     "supply.NaiveSupply.levelled": {"supply_placement": "level_leaves given_at list_candidates"},
     "supply.NaiveSupply.bounded": {"supply_placement": "bound_leaves keep_largest"},
-    "supply.NaiveSupply.take": {"supply": "counted take_path take_listed list_leaves move_listed touch give_back"},
-    "supply.NaiveSupply.room": {
-        "supply": "limits_row idle_machine change_unit",
-        "supply_classes": "put_limits",
+    "supply.NaiveSupply.take": {
+        "supply_load": "counted each_of take_path take_listed add_drawn",
+        "supply": "list_leaves move_listed touch give_back",
+        "supply_changes": "recount_job",
     },
-    "simulator.Simulator.under_supply": {"supply": "has_supply", "supply_classes": "fits_supply fits_domains"},
+    "supply.Room.left": {"supply_load": "left_with left_bare", "supply_classes": "put_terms count_all_again"},
+    "supply.NaiveSupply.room": {"supply": "limits_row idle_machine", "supply_classes": "put_limits"},
+    "simulator.Simulator.under_supply": {
+        "supply": "has_supply",
+        "supply_classes": "fits_supply fits_domains fits_bare",
+    },
+    "simulator.Simulator.standing": {
+        "drains": "standing withhold restore",
+        "supply_changes": "change_free change_standing",
+    },
+    "simulator.Simulator.load": {"supply": "variance_of"},
+    "simulator.Simulator.domains_fit": {"supply_changes": "listed_fit_domains standing_fits"},
     "simulator.Simulator.domains_admit": {
         "plan": "start_in_plan take_from_reservations domains_admit keeps_domains hold_back"
     },
-    "simulator.Simulator.fits_some_domain": {"progress": "fits_some_domain"},
+    "simulator.Simulator.fits_some_domain": {"progress": "fits_some_domain fits_later"},
     "simulator.Simulator.keeps_supply": {
         "supply": "retry_refused note_refused forget_refused",
         "supply_reservations": "keeps_reserved outlive_shadow room_beside_reserved",

@@ -21,8 +21,8 @@ from wattqueue.kernels.running import running_insert, running_remove
 from wattqueue.kernels.shortest import find_shortest
 from wattqueue.kernels.site_meter import keep_margin
 from wattqueue.kernels.state import Array, KernelView
-from wattqueue.kernels.supply import take_listed, take_path, units_that_fit
 from wattqueue.kernels.supply_classes import update_partition
+from wattqueue.kernels.supply_load import take_listed, units_that_fit
 from wattqueue.kernels.tree import tree_clear, tree_next, tree_set
 
 set_leaf = entry(tree_set)
@@ -50,7 +50,6 @@ withhold = entry(withhold_unit)
 restore = entry(restore_unit)
 free_now = entry(unit_is_free)
 most_under_supply = entry(units_that_fit)
-take_from_supply = entry(take_path)
 take_listed_units = entry(take_listed)
 count_again = entry(update_partition)
 

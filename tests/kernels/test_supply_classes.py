@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.drivers import count_again, most_under_supply, take_listed_units
-from wattqueue.kernels.supply import CLASSES, TOUCHED, new_supply
+from wattqueue.kernels.state import SupplyLoad
+from wattqueue.kernels.supply import CLASSES, new_supply
+from wattqueue.kernels.supply_load import TOUCHED, load_now
 
 
 @settings(max_examples=150)
@@ -26,19 +28,24 @@ def test_what_is_kept_along_paths_is_a_count_from_the_beginning(seed: int) -> No
     start = np.array([0, half, units], np.int32) if 0 < half < units else np.array([0, units], np.int32)
     sample = rng.integers(0, 400_000_000, 50)
     supply = new_supply(
-        parent, gain, np.zeros(racks + rows, np.int64), limits, np.full(1, -np.inf), of_unit, start, sample
+        parent,
+        gain,
+        np.zeros(racks + rows, np.int64),
+        limits,
+        np.full(1, -np.inf),
+        of_unit,
+        start,
+        sample,
     )
     partitions, each = len(start) - 1, int(rng.integers(0, 400_000_000))
     below, most = np.zeros(racks + rows, np.int64), np.zeros(racks + rows, np.int64)
 
     def counted(p: int, unit_net: int) -> int:
-        return int(most_under_supply(supply, p, unit_net, supply.free, supply.room, below, most))
+        return int(most_under_supply(supply, p, unit_net, SupplyLoad(*load_now(supply, p)[:3], below, most)))
 
     for p in range(partitions):
         supply.now_each[p] = each
-        supply.now_total[p] = most_under_supply(
-            supply, p, each, supply.free, supply.room, supply.now_below[p], supply.now_most[p]
-        )
+        supply.now_total[p] = most_under_supply(supply, p, each, load_now(supply, p))
     supply.classes.counted[:] = 0
     for step in range(6):
         if step:
@@ -48,9 +55,9 @@ def test_what_is_kept_along_paths_is_a_count_from_the_beginning(seed: int) -> No
                 supply,
                 len(leaves),
                 int(rng.integers(0, 400_000_000)),
+                1.0,
                 int(rng.choice([-1, 1])),
-                supply.free,
-                supply.room,
+                load_now(supply, 0),
             )
             supply.free[:] = np.maximum(supply.free, 0)
             supply.classes.touched[: len(leaves)], supply.marks[TOUCHED] = leaves, len(leaves)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
+from wattqueue.parts.actions import Action, StopNode, WakeNode
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.round import ROUND
 from wattqueue.policy.supply import can_bind, greatest_unit_w
+from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.truth import NodeEvents
 
@@ -88,9 +91,6 @@ def test_a_learned_prediction_above_the_stated_maximum_ends_the_run() -> None:
     ("row", "parts", "what"),
     [
         ("easy", {"backfill": {"part": "easy", "ahead": "limits"}}, "looks ahead"),
-        ("easy", {"ledger": "chance"}, "ledger"),
-        ("easy", {"ledger": {"part": "ramped"}}, "ledger"),
-        ("easy", {"controls": ["idle-off"]}, "controls"),
     ],
 )
 def test_what_is_not_combined_with_domains_that_can_bind_is_refused(row: str, parts: dict[str, Any], what: str) -> None:
@@ -98,6 +98,45 @@ def test_what_is_not_combined_with_domains_that_can_bind_is_refused(row: str, pa
         simulate(four(), machine(900.0), load_policy(row, **parts))
     assert "rack[1]" in str(caught.value)
     simulate(four(), machine(1000.0), load_policy(row, **parts))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"backfill": "conservative"},
+        {"backfill": "announced-caps"},
+        {"ledger": "chance"},
+        {"ledger": {"part": "ramped"}},
+        {"controls": ["idle-off"]},
+    ],
+)
+def test_passes_ledgers_and_controls_run_under_domains_that_bind(parts: dict[str, Any]) -> None:
+    run = simulate(four(), machine(900.0), load_policy("easy", **parts))
+    assert run.schedule.ran.all()
+    plain = simulate(four(), machine(1000.0), load_policy("easy", **parts))
+    assert plain.schedule.unit_low.tolist() == [0, 0, 0, 0]
+    assert run.schedule.unit_low.tolist() != [0, 0, 0, 0]  # the rack has no room for both units of a job
+
+
+def test_a_refusal_names_the_domain_that_has_no_room() -> None:
+    """Two nodes of the rack were stopped; of 450 W it has room for one that wakes, not for both."""
+
+    class Waker:
+        period_s, events = 10.0, frozenset[str]()
+        refused: ClassVar[list[str]] = []
+
+        def act(self, view: View) -> Sequence[Action]:
+            self.refused.extend(each.reason for each in view.refusals)
+            return [StopNode(0), StopNode(1)] if view.now_s < 20 else [WakeNode(0), WakeNode(1)]
+
+    part = replace(PART, boot_s=10.0, boot_w=300.0, shutdown_s=1.0)
+    supply = (
+        SupplyDomain(name="rack", nodes="batch[1-2]", limit_w=450.0), SupplyDomain(name="rest", nodes="batch[3-4]"),
+    )  # fmt: skip
+    jobs = replace(four(150.0), nodes=np.full(4, 2, np.int32))
+    policy = replace(load_policy("easy"), controls=(Waker(),))
+    simulate(jobs, Machine("m", (part,), supply=supply), policy)
+    assert "power domain rack has no room for its watts" in Waker.refused
 
 
 def test_units_of_one_domain_behind_different_efficiencies_are_refused() -> None:

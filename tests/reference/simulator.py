@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from tests.reference.meter import Meter
 from tests.reference.recent_runs import RecentRuns
 from tests.reference.site_meter import NaiveSiteMeter
-from tests.reference.supply import NaiveSupply
+from tests.reference.supply import Load, NaiveSupply, Room
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
@@ -90,7 +90,7 @@ class Reservation:
     """Net microwatts of a unit of the reserved job."""
     free: set[int] = field(default_factory=set)
     """Units that are free at that time, and in ``load`` what runs then (``NaiveSupply``)."""
-    load: list[tuple[Sequence[int], int]] = field(default_factory=list)
+    load: list[tuple[Sequence[int], int, float]] = field(default_factory=list)
     started: list[int] = field(default_factory=list)
     """Net microwatts of the reserved job, and of jobs started since that have not ended then."""
 
@@ -323,13 +323,16 @@ class Simulator:
     def base_fits(self, units: list[int], state: int) -> bool:
         """Whether the node of ``units`` may go into ``state``: what lowers the base always may."""
         before = self.unit_state[units[0]]
-        drawn = self.node_base_uw(units, before)
-        if self.machine.cap_scope != "machine" or self.node_base_uw(units, state) <= drawn:
+        if self.machine.cap_scope != "machine":
             return True
+        lower = self.node_base_uw(units, state) <= self.node_base_uw(units, before)
+        load = self.load(self.running)
+        domains = self.supply.room(self.now, self.standing(), load) if self.supply is not None else {}
         self.set_node(units, state)
         room = self.available()
+        after = self.supply.room(self.now, self.standing(), load) if self.supply is not None else {}
         self.set_node(units, before)
-        return room >= 0
+        return (lower or room >= 0) and self.domains_fit(domains, after)
 
     def set_node(self, units: list[int], state: int) -> None:
         for unit in units:
@@ -429,6 +432,8 @@ class Simulator:
         job = int(self.entries.job[entry])
         p = int(self.entries.partition[entry])
         units = self.chosen(p, job) if self.supply is None else self.under_supply(p, job, self.net(job, option))
+        if units is None:  # by rule 19
+            units = self.under_supply(p, job, self.net(job, option), bare=True)
         assert units is not None
         predicted = self.factor(self.prediction, job, option)
         if self.correction == codes.LIMIT_AT_START:
@@ -461,29 +466,46 @@ class Simulator:
         return net <= available and net + more <= available
 
     def unit_net(self, job: int, net: int) -> int:
-        return net // int(self.jobs.nodes[job])
+        return math.ceil(net / int(self.jobs.nodes[job]))
 
-    def on(self) -> list[int]:
-        return [u for u, state in enumerate(self.unit_state) if state == codes.UNIT_ON]
+    def standing(self) -> list[tuple[Sequence[int], int, float]]:
+        """What nodes draw without the jobs on them: idle units each, nodes in another state once."""
+        found = list[tuple[Sequence[int], int, float]]()
+        for units in self.nodes:
+            if self.unit_state[units[0]] in (codes.UNIT_ON, codes.UNIT_DRAINING):
+                found.append((units, self.idle_uw(self.unit_partition[units[0]]), 1.0))
+            else:
+                found.append((units[:1], self.node_base_uw(units, self.unit_state[units[0]]), 1.0))
+        return found
 
-    def load(self, running: Iterable[Running]) -> list[tuple[Sequence[int], int]]:
-        return [(r.units, self.unit_net(r.job, r.net)) for r in running]
+    def domains_fit(self, before: dict[str, Room], after: dict[str, Room]) -> bool:
+        """Whether no domain leaves less than before, and less than nothing."""
+        return not any(after[name].left(self.chance) < min(before[name].left(self.chance), 0) for name in after)
 
-    def under_supply(self, p: int, job: int, net: int) -> list[int] | None:
-        """The units that a start would get under all domains; None where it does not fit."""
+    def load(self, running: Sequence[Running], nets: Sequence[int] | None = None) -> Load:
+        """What jobs count in domains, at their net microwatts or at others."""
+        nets = [r.net for r in running] if nets is None else nets
+        shares = [1.0 if self.meter is None else self.meter.share_of_square(r) for r in running]
+        rows = zip(running, nets, shares, strict=True)
+        return [(r.units, self.unit_net(r.job, net), share) for r, net, share in rows]
+
+    def under_supply(self, p: int, job: int, net: int, *, bare: bool = False) -> list[int] | None:
+        """The units that a start would get under all domains; None where it does not fit. ``bare``: no margins."""
         assert self.supply is not None
-        room = self.supply.room(self.now, self.on(), self.load(self.running))
+        room = self.supply.room(self.now, self.standing(), self.load(self.running))
         anywhere = [unit for q in range(len(self.machine.partitions)) for unit in self.free_units(q)]
         free = self.by_rank(p, job)
-        return self.supply.place(free, anywhere, int(self.jobs.nodes[job]), self.unit_net(job, net), room)
+        return self.supply.place(
+            free, anywhere, int(self.jobs.nodes[job]), self.unit_net(job, net), room, None if bare else self.chance
+        )
 
     def reserved_fits(self, p: int, r: Reservation) -> bool:
         """Whether a reserved job fits into what is expected at its shadow time."""
         if self.supply is None:
             return True
         free = sorted(u for u in r.free if self.unit_partition[u] == p)
-        room = self.supply.room(self.now, self.on(), r.load)
-        return self.supply.choose(free, int(self.jobs.nodes[r.job]), r.unit_uw, room) is not None
+        room = self.supply.room(self.now, self.standing(), r.load)
+        return self.supply.choose(free, int(self.jobs.nodes[r.job]), r.unit_uw, room, self.chance) is not None
 
     def keeps_supply(self, q: int, r: Reservation, p: int, job: int, net: int) -> bool:
         """Whether a reserved job still fits then if another one, which would outlive that time, starts now."""
@@ -491,7 +513,7 @@ class Simulator:
             return True
         units = self.under_supply(p, job, net)
         assert units is not None
-        load = [*r.load, (units, self.unit_net(job, net))]
+        load = [*r.load, (units, self.unit_net(job, net), 1.0)]
         return self.reserved_fits(q, replace(r, free=r.free - set(units), load=load))
 
     def all_options(self, entry: int) -> range:
@@ -824,7 +846,7 @@ class Simulator:
         if self.running or self.jobs.nodes[job] > len(self.free_units(p)):
             return False
         most = max(self.most_net(entry, option), self.net(job, option))
-        if self.supply is not None and self.under_supply(p, job, most) is None:
+        if self.supply is not None and self.under_supply(p, job, most, bare=True) is None:
             return False
         return self.most_net(entry, option) + self.idle_base() <= self.limit_alone()
 
@@ -872,13 +894,19 @@ class Simulator:
     def fits_some_domain(self, job: int) -> bool:
         """Whether a job fits under the domains of an idle machine, by the highest limits to come."""
         assert self.supply is not None
-        room = self.supply.room(self.now, range(len(self.unit_partition)), [], highest=True)
+        room = self.supply.room(self.now, self.supply.idle(range(len(self.unit_partition))), [], highest=True)
         for entry in (e for e in self.rank if self.entries.job[e] == job):
             units = [u for u, q in enumerate(self.unit_partition) if q == self.entries.partition[entry]]
             for option in self.all_options(entry):
-                each = self.unit_net(job, self.promised_net(job, option))
-                if self.supply.choose(units, int(self.jobs.nodes[job]), each, room) is not None:
-                    return True
+                net = self.promised_net(job, option)
+                terms = (0.1, 0.0, 0.0) if self.site is not None else self.chance
+                tries = [(net, terms)]
+                if self.chance is not None or self.site is not None:
+                    tries.append((max(self.maximum(job, int(self.entries.partition[entry]), net), net), None))
+                for uw, kept in tries:
+                    each = self.unit_net(job, uw)
+                    if self.supply.choose(units, int(self.jobs.nodes[job]), each, room, kept) is not None:
+                        return True
         return False
 
     def least_net(self, job: int, option: int) -> int:
@@ -981,7 +1009,7 @@ class Simulator:
                     units = self.under_supply(p, job, self.net(job, option))
                     assert units is not None
                     r.free -= set(units)
-                    r.load.append((units, self.unit_net(job, self.net(job, option))))
+                    r.load.append((units, self.unit_net(job, self.net(job, option)), 1.0))
                 if q == p:
                     r.nodes -= int(self.jobs.nodes[job])
 
@@ -998,7 +1026,7 @@ class Simulator:
             free = {u for q in range(len(self.machine.partitions)) for u in self.free_units(q)}
             free |= {u for r in ended for u in r.units}
             found = Reservation(
-                job, time, nodes, watts, beside, self.unit_net(job, net), free, self.load(beside), started=[net]
+                job, time, nodes, watts, beside, self.unit_net(job, net), free, [*self.load(beside)], started=[net]
             )
             if nodes >= 0 and watts >= 0 and self.reserved_fits(p, found):
                 if self.promise[job] == INF:
@@ -1242,6 +1270,12 @@ class Simulator:
         jobs = [r for r in self.running if r.begun and not r.parked]
         nets = [self.limited_net(r) for r in jobs]
         more = sum(nets) - sum(r.net for r in jobs)
+        if self.supply is not None:
+            others = [r for r in self.running if not r.begun or r.parked]
+            load = self.load(jobs, nets)
+            now = self.supply.room(self.now, self.standing(), self.load(self.running))
+            if not self.domains_fit(now, self.supply.room(self.now, self.standing(), [*self.load(others), *load])):
+                return False
         if more <= 0 or self.limit_uw() >= codes.NO_CAP:
             return True
         others = [r for r in self.running if not r.begun or r.parked]

@@ -9,8 +9,27 @@ from dataclasses import dataclass
 from wattqueue.model.machine import Machine
 from wattqueue.model.supply import node_ranges
 
-Load = Sequence[tuple[Sequence[int], int]]
-"""Jobs: their units, and the net microwatts of one of these."""
+Load = Sequence[tuple[Sequence[int], int, float]]
+"""Jobs: their units, the net microwatts of one of these, and the share of their variance that is left."""
+Terms = tuple[float, float, float]
+
+
+@dataclass
+class Room:
+    """What a domain has: microwatts of jobs that it may feed, those of the jobs there, and their squares (W^2)."""
+
+    most: float
+    drawn: int = 0
+    squares: int = 0
+
+    def left(self, terms: Terms | None, more: int = 0) -> float:
+        """What is left beside its jobs and one of ``more`` microwatts, with their margin."""
+        if terms is None or self.most == math.inf:
+            return self.most - self.drawn - more
+        share, own, common = terms
+        squares = self.squares + round((more / 1e6) ** 2)
+        margin = math.ceil(math.sqrt(own * squares + common * ((self.drawn + more) / 1e6) ** 2) * 1e6)
+        return math.floor(self.most / share) - self.drawn - more - margin
 
 
 @dataclass
@@ -59,53 +78,75 @@ class NaiveSupply:
         below = [one.name for one in self.domains.values() if one.parent == name]
         return self.domains[name].base_w + sum(self.base_w(one) / self.domains[name].efficiency for one in below)
 
-    def room(self, time: float, on: Iterable[int], load: Load, *, highest: bool = False) -> dict[str, float]:
-        """What each domain has room for at a time, beside idle units that are on and jobs."""
+    def room(self, time: float, standing: Load, load: Load, *, highest: bool = False) -> dict[str, Room]:
+        """What each domain has at a time, beside nodes as they stand without jobs, and jobs."""
         room = {}
         for name, domain in self.domains.items():
             later = [time, *(t for t in domain.limit_s if t > time)] if highest else [time]
             limit = max(domain.limit_at(t) for t in later)
-            room[name] = round(limit * 1e6) - self.base_uw(name) if limit < math.inf else math.inf
-        for unit in on if self.in_watts else ():
-            self.take(room, unit, round(self.idle_w[unit] * 1e6))
-        for units, uw in load:
-            for unit in units:
-                self.take(room, unit, uw)
+            room[name] = Room(round(limit * 1e6) - self.base_uw(name) if limit < math.inf else math.inf)
+        for units, uw, _ in standing if self.in_watts else ():
+            for name, watts in self.taken(units, uw).items():
+                room[name].most -= watts
+        for units, uw, share in load:
+            self.take(room, units, uw, share)
         return room
 
-    def take(self, room: dict[str, float], unit: int, uw: int) -> None:
-        for name, gain in self.paths[unit]:
-            room[name] -= math.ceil(uw * gain)
+    def idle(self, units: Iterable[int]) -> Load:
+        """What units draw that are on and idle."""
+        return [([unit], round(self.idle_w[unit] * 1e6), 1.0) for unit in units]
 
-    def choose(self, free: Iterable[int], need: int, uw: int, room: Mapping[str, float]) -> list[int] | None:
+    def taken(self, units: Iterable[int], uw: int) -> dict[str, int]:
+        """What units of so many microwatts take of each domain."""
+        found = dict[str, int]()
+        for unit in units:
+            for name, gain in self.paths[unit]:
+                found[name] = found.get(name, 0) + math.ceil(uw * gain)
+        return found
+
+    def take(self, room: Mapping[str, Room], units: Iterable[int], uw: int, share: float = 1.0) -> None:
+        """Let a job run on units."""
+        for name, watts in self.taken(units, uw).items():
+            room[name].drawn += watts
+            room[name].squares += round(share * round((watts / 1e6) ** 2))
+
+    def choose(
+        self, free: Iterable[int], need: int, uw: int, room: Mapping[str, Room], terms: Terms | None = None
+    ) -> list[int] | None:
         """The first units whose domains all have room, one after the other; None where there are too few."""
-        left, found = dict(room), list[int]()
+        found = list[int]()
         for unit in free:
             if len(found) == need:
                 break
-            if all(left[name] >= max(math.ceil(uw * gain), 0) for name, gain in self.paths[unit]):
+            taken = self.taken([*found, unit], uw)
+            if all(room[name].left(terms, taken[name]) >= 0 for name, _ in self.paths[unit]):
                 found.append(unit)
-                self.take(left, unit, uw)
         return found if len(found) == need else None
 
     def place(
-        self, free: Sequence[int], free_anywhere: Iterable[int], need: int, uw: int, room: Mapping[str, float]
+        self,
+        free: Sequence[int],
+        free_anywhere: Iterable[int],
+        need: int,
+        uw: int,
+        room: Mapping[str, Room],
+        terms: Terms | None = None,
     ) -> list[int] | None:
         """The units that a start gets by the machine's placement; None where there are too few. ``free``: of its
         partition, in the order in which ``lowest`` or a rank takes them."""
         if not self.balanced and not self.racks:
-            found = self.choose(free, need, uw, room)
+            found = self.choose(free, need, uw, room, terms)
             return None if found is None else sorted(found)
         leaves = self.leaves(free)
         pulls, weights = self.pulls(leaves, free_anywhere, uw, room) if self.balanced else ([0.0] * len(leaves), [])
         may = [len(units) for units in leaves]
         if self.racks:
-            may = self.bounded([self.most(units, uw, room) for units in leaves], may, pulls, need)
+            may = self.bounded([self.most(units, uw, room, terms) for units in leaves], may, pulls, need)
         want = self.levelled(leaves, may, pulls, weights, need) if self.balanced else may
         first = [unit for units, n in zip(leaves, want, strict=True) for unit in units[:n]]
         second = [unit for units, n in zip(leaves, may, strict=True) if n for unit in units]
         order = list(dict.fromkeys([*first, *second, *free]))
-        chosen = self.choose(order, need, uw, room)
+        chosen = self.choose(order, need, uw, room, terms)
         if chosen is None:
             return None
         counts = [sum(unit in chosen for unit in units) for units in leaves]
@@ -128,12 +169,12 @@ class NaiveSupply:
     def kept(self, unit: int) -> list[tuple[str, float]]:
         return [one for one in self.paths[unit] if self.binding is None or one[0] in self.binding]
 
-    def most(self, units: Sequence[int], uw: int, room: Mapping[str, float]) -> int:
+    def most(self, units: Sequence[int], uw: int, room: Mapping[str, Room], terms: Terms | None) -> int:
         """How many units of a leaf fit by themselves."""
-        return max(n for n in range(len(units) + 1) if self.choose(units, n, uw, room) is not None)
+        return max(n for n in range(len(units) + 1) if self.choose(units, n, uw, room, terms) is not None)
 
     def pulls(
-        self, leaves: list[list[int]], free_anywhere: Iterable[int], uw: int, room: Mapping[str, float]
+        self, leaves: list[list[int]], free_anywhere: Iterable[int], uw: int, room: Mapping[str, Room]
     ) -> tuple[list[float], list[float]]:
         """Pull and weight of each leaf (the table of kernels/supply_placement.py)."""
         below: dict[str, int] = {}
@@ -142,7 +183,10 @@ class NaiveSupply:
             for name, _ in self.kept(unit):
                 below[name] = below.get(name, 0) + 1
         share = [
-            min((max(room[name], 0) / (below[name] * gain[name]) for name, _ in self.kept(units[0])), default=math.inf)
+            min(
+                (max(room[name].left(None), 0) / (below[name] * gain[name]) for name, _ in self.kept(units[0])),
+                default=math.inf,
+            )
             for units in leaves
         ]
         known = [(r, len(units)) for r, units in zip(share, leaves, strict=True) if self.kept(units[0])]

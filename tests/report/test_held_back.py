@@ -135,11 +135,11 @@ def test_a_domain_holds_a_job_back_exactly_where_no_units_fit(seed: int) -> None
         for begin, end, cause in holds(run, int(job)):
             now = (begin + end) / 2
             running = np.flatnonzero(s.ran & (s.start_s <= now) & (s.end_s > now))
-            load = [(units_of(s, int(one)), unit_net_uw(run, int(one), world)) for one in running]
-            taken = {unit for held, _ in load for unit in held}
+            load = [(units_of(s, int(one)), unit_net_uw(run, int(one), world), 1.0) for one in running]
+            taken = {unit for held, *_ in load for unit in held}
             free = [unit for unit in units if unit not in taken]
             need, uw = int(run.jobs.nodes[job]), unit_net_uw(run, int(job), world)
-            room = naive.room(now, range(run.machine.units), load)
+            room = naive.room(now, naive.idle(range(run.machine.units)), load)
             fits = naive.choose(free, need, uw, room) is not None
             assert (cause == UNITS) == (len(free) < need)
             assert (cause >= 0) == (len(free) >= need and not fits)

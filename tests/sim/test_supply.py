@@ -5,24 +5,32 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.drivers import most_under_supply, take_from_supply
+from tests.kernels.drivers import most_under_supply, take_listed_units
+from tests.reference.site_meter import NaiveSiteMeter
 from tests.reference.supply import NaiveSupply
 from tests.sim.invariants import units_of
-from tests.sim.test_against_twin import SEEDS, expect_same, targeted_world
+from tests.sim.test_against_twin import SEEDS, Scripted, expect_same, random_script, targeted_world, with_consent
+from tests.sim.test_in_flight_ledger import in_flight_world
+from tests.sim.test_measured_ledger import twin_meter
 from tests.sim.workloads import World, random_world
 from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
+from wattqueue.kernels.state import SupplyLoad
+from wattqueue.kernels.supply_load import MARGIN
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.contracts import Prediction
+from wattqueue.parts.ledger.adaptive import Adaptive
+from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.supply import supply_limits
 from wattqueue.sim.engine import Run, simulate
@@ -97,11 +105,13 @@ def under_supply(seed: int, world: World) -> World:
     return replace(world, jobs=replace(world.jobs, nodes=nodes))
 
 
-def expect_twin(world: World) -> Run:
-    simulation = world.simulation()
+def expect_twin(world: World, script: Any = None, ledger: Chance | None = None) -> Run:
+    more: dict[str, Any] = {"controls": (Scripted(script, 7.0),)} if script else {}
+    simulation = world.simulation(**more, **({} if ledger is None else {"ledger": ledger}))
     simulation.go()
-    run = simulation.result()
-    expect_same(run, world.twin(simulation.truth.reject, supply=NaiveSupply(world.machine)))
+    run, naive = simulation.result(), NaiveSupply(world.machine)
+    chance = None if ledger is None else ledger.terms
+    expect_same(run, world.twin(simulation.truth.reject, script=script, period=7.0, supply=naive, chance=chance))
     return run
 
 
@@ -133,6 +143,60 @@ def test_conservative_plans_test_domains_where_a_place_is_now(seed: int) -> None
     expect_twin(replace(supplied_world(seed, failures=seed % 3 == 0), code=codes.CONSERVATIVE))
 
 
+@settings(max_examples=150)
+@given(SEEDS)
+def test_device_limits_and_other_actions_on_running_jobs_and_nodes(seed: int) -> None:
+    """What slows, suspends, requeues, stops or wakes changes every domain on the path, or is refused there."""
+    world = with_consent(seed, supplied_world(seed, failures=seed % 2 == 0))
+    expect_twin(world, random_script(seed, world, parking=seed % 3 == 0))
+
+
+@settings(max_examples=150)
+@given(SEEDS, st.floats(0.5, 2.0), st.floats(0.0, 0.5), st.floats(0.0, 0.1))
+def test_each_domain_keeps_the_margin_of_its_own_jobs(seed: int, share: float, own: float, common: float) -> None:
+    world = supplied_world(seed, failures=seed % 4 == 0)
+    if world.code == codes.CONSERVATIVE:
+        world = replace(world, code=codes.EASY)
+    ledger = Chance(epsilon=0.05, share=share, own=own, common=common)
+    script = random_script(seed, world, parking=seed % 2 == 0) if seed % 3 == 0 else None
+    expect_twin(world, script, ledger=ledger)
+
+
+@pytest.mark.compiled
+@given(SEEDS)
+def test_predictions_that_readings_correct(seed: int) -> None:
+    """The in-flight ledger, its margin by domain, among random actions."""
+    world, ledger, meter = in_flight_world(seed)
+    world = under_supply(seed, world)
+    if ledger.deviations and world.code == codes.CONSERVATIVE:
+        world = replace(world, code=codes.EASY)
+    script = random_script(seed, world, parking=seed % 2 == 0) if seed % 3 else None
+    simulation = world.simulation(ledger=ledger, **({"controls": (Scripted(script, 7.0),)} if script else {}))
+    simulation.go()
+    twin_meter(meter, simulation)
+    more = {"meter": meter, "chance": ledger.terms, "supply": NaiveSupply(world.machine)}
+    expect_same(simulation.result(), world.twin(simulation.truth.reject, script=script, period=7.0, **more))
+
+
+@settings(max_examples=10)
+@given(SEEDS)
+def test_a_margin_that_the_meter_of_the_machine_moves(seed: int) -> None:
+    """The adaptive ledger: its share and its standard deviations hold in every domain."""
+    rng = np.random.default_rng((seed, 2))
+    world = supplied_world(seed, failures=seed % 3 == 0)
+    if world.code == codes.CONSERVATIVE:
+        world = replace(world, code=codes.EASY)
+    ledger = Adaptive(
+        epsilon=0.05, window_days=0.002, aim=0.5, gain=float(rng.uniform(0.0, 10.0)),
+        begin=float(rng.uniform(0.0, 3.0)), forget_s=30.0, own=0.05, common=0.01, meter_s=10.0, late=1,
+    )  # fmt: skip
+    simulation = world.simulation(ledger=ledger)
+    site = NaiveSiteMeter(ledger, simulation.parts.meter.normal.tolist())
+    simulation.go()
+    more = {"chance": ledger.terms, "site": site, "supply": NaiveSupply(world.machine)}
+    expect_same(simulation.result(), world.twin(simulation.truth.reject, **more))
+
+
 def constant(world: World) -> World:
     """The same world with limits that never move, without a cap, and with true predictions."""
     supply = tuple(
@@ -160,8 +224,9 @@ def test_no_domain_is_above_its_limit_and_every_job_that_fits_ends(seed: int) ->
     everything = range(world.machine.units)
     for now in schedule.start_s[schedule.ran]:
         running = np.flatnonzero(schedule.ran & (schedule.start_s <= now) & (schedule.end_s > now))
-        load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world)) for job in running]
-        assert min(naive.room(float(now), everything, load).values()) >= 0
+        load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world), 1.0) for job in running]
+        room = naive.room(float(now), naive.idle(everything), load)
+        assert min(one.left(None) for one in room.values()) >= 0
 
 
 def unit_net_uw(run: Run, job: int, world: World) -> int:
@@ -242,27 +307,28 @@ def test_most_units_that_fit_over_all_subsets(seed: int) -> None:
     supply = supply_limits(machine, Prediction(np.full((1, 1), 300.0), np.ones((1, 1))), learns=False)
     naive, units = NaiveSupply(machine), range(machine.units)
     busy = [unit for unit in units if rng.random() < 0.3]
-    load = [([unit], int(rng.integers(0, 250)) * 1_000_000) for unit in busy]
-    room = naive.room(-10.0, units, load)
+    load = [([unit], int(rng.integers(0, 250)) * 1_000_000, 1.0) for unit in busy]
+    room = naive.room(-10.0, naive.idle(units), load)
     free, uw = [unit for unit in units if unit not in busy], int(rng.integers(0, 300)) * 1_000_000
+    terms = None if seed % 2 else (float(rng.choice([0.8, 1.0, 1.3])), float(rng.choice([0.05, 0.5])), 0.02)
     best = max(
         len(chosen)
         for k in range(len(free) + 1)
         for chosen in itertools.combinations(free, k)
-        if all(watts >= 0 for watts in naive.room(-10.0, units, [*load, (chosen, uw)]).values()) or not chosen
+        if not chosen or all(room[name].left(terms, watts) >= 0 for name, watts in naive.taken(chosen, uw).items())
     )
     if not len(supply.parent):
-        assert best == len(free)
+        assert terms or best == len(free)
         return
-    if min(room.values()) < 0:
+    if min(one.left(None) for one in room.values()) < 0:
         return  # a limit that fell below what runs: the naive twin has these
-    left = supply.free.copy()
-    for unit in busy:
-        left[supply.leaf_of[unit]] -= 1
-    rooms = supply.room.copy()
-    for (unit,), watts in load:
-        take_from_supply(supply, int(supply.leaf_domain[supply.leaf_of[unit]]), watts, 1, rooms)
-    assert most_under_supply(supply, 0, uw, left, rooms, supply.below, supply.most) == best
+    kept = SupplyLoad(supply.free.copy(), supply.room.copy(), supply.drawn.copy(), supply.below, supply.most)
+    if terms:
+        supply.marks[MARGIN], supply.terms[:] = 1, terms
+    for (unit,), watts, share in load:
+        supply.leaf[0], supply.take[0] = supply.leaf_of[unit], 1
+        take_listed_units(supply, 1, watts, share, 1, kept)
+    assert most_under_supply(supply, 0, uw, kept) == best
 
 
 @pytest.mark.compiled

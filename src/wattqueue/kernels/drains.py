@@ -15,7 +15,8 @@ from wattqueue.kernels.ledger import available_with, change_base
 from wattqueue.kernels.placement import restore_unit, unit_is_free, unit_partition, withhold_unit
 from wattqueue.kernels.sensors import sense_node
 from wattqueue.kernels.state import KernelView, Truth
-from wattqueue.kernels.supply import change_unit, has_supply
+from wattqueue.kernels.supply import has_supply
+from wattqueue.kernels.supply_changes import StandingNode, change_free, change_standing, standing_fits
 
 
 @kernel
@@ -55,13 +56,30 @@ def base_uw_in(view: KernelView, truth: Truth, node: int, state: int) -> int:
 
 
 @kernel
+def standing(view: KernelView, truth: Truth, node: int, state: int) -> StandingNode:
+    """Return the same as power domains count it: idle watts of each unit, or the figure of the node once."""
+    first = as_int64(truth.node_start[node])
+    if state == codes.UNIT_ON:
+        idle = as_int64(view.units.idle_uw[unit_partition(view.units, first)])
+        return StandingNode(as_int64(truth.node_start[node + 1] - first), idle)
+    return StandingNode(as_int64(1), as_int64(base_uw_in(view, truth, node, state)))
+
+
+@kernel
 def base_fits(view: KernelView, truth: Truth, node: int, state: int) -> bool:
     """Return whether the ledger has room for a node in ``state``; what lowers the base always has."""
     if view.now.scope_machine == 0:
         return True
-    now = base_uw_in(view, truth, node, node_state(truth, node))
-    more = base_uw_in(view, truth, node, as_int64(state)) - now
-    return bool(more <= 0 or available_with(view, more) >= 0)
+    before = node_state(truth, node)
+    more = base_uw_in(view, truth, node, as_int64(state)) - base_uw_in(view, truth, node, before)
+    if more > 0 and available_with(view, more) < 0:
+        return False
+    if has_supply(view):
+        unit = as_int64(truth.node_start[node])
+        return standing_fits(
+            view, unit, standing(view, truth, node, before), standing(view, truth, node, as_int64(state))
+        )
+    return True
 
 
 @kernel
@@ -78,19 +96,35 @@ def change_node(view: KernelView, truth: Truth, node: int, state: int) -> None:
     more = as_int64(0)
     if view.now.scope_machine != 0:
         more = base_uw_in(view, truth, node, as_int64(state)) - base_uw_in(view, truth, node, before)
+        if has_supply(view):
+            unit, after = as_int64(truth.node_start[node]), standing(view, truth, node, as_int64(state))
+            change_standing(view, unit, standing(view, truth, node, before), after)
     for unit in range(truth.node_start[node], truth.node_start[node + 1]):
         # Only units that are on are in the bitmap of free units; every other change leaves it alone.
         if before == codes.UNIT_ON:
-            withhold_unit(view.units, unit)
+            withhold(view, as_int64(unit))
         elif state == codes.UNIT_ON:
-            restore_unit(view.units, unit)
-        if has_supply(view) and (before == codes.UNIT_ON) != (state == codes.UNIT_ON):
-            p = unit_partition(view.units, unit)
-            change_unit(view, p, as_int64(unit), as_int64(1 if state == codes.UNIT_ON else -1))
+            restore(view, as_int64(unit))
         truth.unit_state[unit] = state
     # Wakes controls that wait for node events at this instant, if they have not been called yet.
     truth.loop.happened |= codes.STOP_ON_NODE
     change_base(view, more)
+
+
+@kernel
+def withhold(view: KernelView, unit: int) -> None:
+    """Take a free unit out of use."""
+    withhold_unit(view.units, unit)
+    if has_supply(view):
+        change_free(view, unit, as_int64(-1))
+
+
+@kernel
+def restore(view: KernelView, unit: int) -> None:
+    """Let a unit take jobs again."""
+    restore_unit(view.units, unit)
+    if has_supply(view):
+        change_free(view, unit, as_int64(1))
 
 
 @kernel
@@ -129,7 +163,7 @@ def begin_drain(view: KernelView, truth: Truth, node: int) -> None:
     """Take the idle units of a busy node out of use, and note that it drains."""
     for unit in range(truth.node_start[node], truth.node_start[node + 1]):
         if unit_is_free(view.units, unit):
-            withhold_unit(view.units, unit)
+            withhold(view, as_int64(unit))
         truth.unit_state[unit] = codes.UNIT_DRAINING
     truth.loop.draining += 1
     truth.loop.happened |= codes.STOP_ON_NODE
@@ -141,7 +175,7 @@ def end_drain(view: KernelView, truth: Truth, node: int) -> None:
     """Bring a draining node back: its idle units take jobs again."""
     for unit in range(truth.node_start[node], truth.node_start[node + 1]):
         if job_on(view, truth, unit) < 0:
-            restore_unit(view.units, unit)
+            restore(view, as_int64(unit))
         truth.unit_state[unit] = codes.UNIT_ON
     truth.loop.draining -= 1
     truth.loop.happened |= codes.STOP_ON_NODE
@@ -155,7 +189,7 @@ def end_drains(view: KernelView, truth: Truth, job: int) -> None:
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             if truth.unit_state[unit] == codes.UNIT_DRAINING:
-                withhold_unit(view.units, unit)
+                withhold(view, as_int64(unit))
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             if truth.unit_state[unit] == codes.UNIT_DRAINING:

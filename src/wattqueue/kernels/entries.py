@@ -14,6 +14,7 @@ from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.running import running_insert, running_net, running_partition, running_remove
 from wattqueue.kernels.state import Array, KernelView, Rows
 from wattqueue.kernels.supply import give_back, has_supply, retry_refused
+from wattqueue.kernels.supply_load import each_of
 from wattqueue.kernels.supply_placement import take_under_supply
 from wattqueue.kernels.tree import tree_clear, tree_set
 from wattqueue.kernels.unit_watts import chosen_uw, sum_of_rising
@@ -232,7 +233,7 @@ def start_entry(view: KernelView, entry: int, option: int) -> None:
     p = as_int64(view.units.option_partition[option])
     dequeue_job(view, job)
     if has_supply(view):
-        take_under_supply(view, p, job, as_int64(equal_net(view, job, option) // int(view.nodes[job])))
+        take_under_supply(view, p, job, each_of(equal_net(view, job, option), int(view.nodes[job])))
         retry_refused(view)
     else:
         take_units(view, p, job)
@@ -259,7 +260,7 @@ def release_job(view: KernelView, job: int) -> None:
     """
     p = running_partition(view, job)
     if has_supply(view):
-        give_back(view, job, as_int64(running_net(view, job) // int(view.nodes[job])))
+        give_back(view, job, each_of(running_net(view, job), int(view.nodes[job])))
     running_remove(view, job)
     forget_job(view.evidence, job)
     give_units(view, p, job)

@@ -45,6 +45,8 @@ from wattqueue.kernels.sensors import (
     sense_unit,
 )
 from wattqueue.kernels.state import KernelView, SensorSamples, Truth
+from wattqueue.kernels.supply import has_supply, variance_of
+from wattqueue.kernels.supply_changes import recount_job
 from wattqueue.kernels.unit_watts import slowed_uw
 
 MISSING = -1
@@ -213,11 +215,13 @@ def count_measured(view: KernelView, truth: Truth, job: int) -> None:
     at, k = running_place(view, job)
     block = as_int64(running.order[at])
     before = as_int64(running.net[block, k])
-    square = square_of(view, job, before)
+    square, variance = square_of(view, job, before), variance_of(view, job)
     if in_flight:
         note_evidence(view, truth, job)
     net = as_int64(measured_net(view, truth, job))
     if net != before or (in_flight and square_of(view, job, net) != square):
+        if has_supply(view):
+            recount_job(view, job, before, net, variance)
         running.net[block, k] = net
         running.net_sum[block] += net - before
         running.square_sum[block] += square_of(view, job, net) - square
@@ -284,7 +288,7 @@ def expected_job_uw(view: KernelView, truth: Truth, job: int) -> int:
     """Return the predicted microwatts of all units of a running job under the limits in force."""
     held, total = view.held, as_int64(0)
     if view.by_unit.factors.table.shape[0] == 0:  # the same for each of its units
-        return int(view.nodes[job] * expected_uw(view, truth, job, as_int64(held.low[held.first[job]])))
+        return int(int(view.nodes[job]) * expected_uw(view, truth, job, as_int64(held.low[held.first[job]])))
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             total += expected_uw(view, truth, job, unit)

@@ -14,9 +14,11 @@ from wattqueue.kernels.devices import EXPECTED, TRUE, clear_list, count_job, job
 from wattqueue.kernels.entries import net_of
 from wattqueue.kernels.measured import date_job
 from wattqueue.kernels.power import draw, round_us, true_factor, true_uw
-from wattqueue.kernels.running import running_insert, running_partition, running_remove
+from wattqueue.kernels.running import running_insert, running_net, running_partition, running_remove
 from wattqueue.kernels.speed import apply_speeds, expected_factor, expected_net, listed_fit, move_end, refresh_listed
 from wattqueue.kernels.state import KernelView, Log, Truth
+from wattqueue.kernels.supply import has_supply, variance_of
+from wattqueue.kernels.supply_changes import recount_job
 
 INF = float("inf")
 ROUNDING = 1e-9
@@ -41,9 +43,12 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     idle = view.nodes[job] * view.units.idle_uw[running_partition(view, job)]
     draw(view, truth, log, job, as_int64(idle), as_int64(-1))
     move_end(truth, job, INF)
+    net = net_of(view, job, as_int64(held.option[job]), as_int64(idle))
+    if has_supply(view):
+        recount_job(view, job, running_net(view, job), net, variance_of(view, job))
     running_remove(view, job)
     held.end[job] = INF
-    running_insert(view, job, net_of(view, job, as_int64(held.option[job]), as_int64(idle)))
+    running_insert(view, job, net)
     log.parked_s[job] -= time_s
     view.now.dirty = 1
     apply_speeds(view, truth, log)
@@ -78,10 +83,13 @@ def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     draw(view, truth, log, job, true_uw(view, truth, job, speed), as_int64(1))
     move_end(truth, job, max(time_s, round_us(time_s + truth.left[job] * truth.factor[job])))
     speed = job_speed(view, truth, as_int64(EXPECTED), job)
+    net = expected_net(view, truth, job, speed)
+    if has_supply(view):
+        recount_job(view, job, running_net(view, job), net, variance_of(view, job))
     running_remove(view, job)
     held.factor[job] = expected_factor(view, truth, job, speed)
     held.end[job] = round_us(time_s + held.left[job] * held.factor[job])
-    running_insert(view, job, expected_net(view, truth, job, speed))
+    running_insert(view, job, net)
     view.now.dirty = 1
     refresh_listed(view, truth, log)
     return 0

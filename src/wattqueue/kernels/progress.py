@@ -31,8 +31,9 @@ from wattqueue.kernels.entries import (
 from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView, Truth
 from wattqueue.kernels.state.truth import BASE_UW
-from wattqueue.kernels.supply import has_supply, idle_machine, units_that_fit
-from wattqueue.kernels.supply_classes import fits_alone_by_class, fits_supply, update_classes
+from wattqueue.kernels.supply import has_supply, idle_machine
+from wattqueue.kernels.supply_classes import fits_alone_by_class, fits_bare, update_classes
+from wattqueue.kernels.supply_load import MARGIN, each_of, load_tried, units_that_fit
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -72,7 +73,7 @@ def fits_alone(view: KernelView, p: int, job: int, net: int) -> bool:
     if view.now.running > 0:
         return False
     most = greatest_net(view, p, job, net)
-    if has_supply(view) and not fits_supply(view, p, job, as_int64(max(most, net))):
+    if has_supply(view) and not fits_bare(view, p, job, as_int64(max(most, net))):
         return False
     return bool(most <= room_uw(view, as_int64(view.now.cap_uw)))
 
@@ -94,7 +95,7 @@ def fits_announced(view: KernelView, p: int, job: int, option: int, net: int) ->
 @kernel
 def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     """Return why a submitted job can start under no limit to come, whatever runs (``kernels/codes.py``); 0: it can."""
-    if has_supply(view) and not fits_some_domain(view, job):
+    if has_supply(view) and not fits_some_domain(view, truth, job):
         return codes.NO_ROOM_IN_SUPPLY
     row, steps = truth.loop.next_signal - 1, truth.announced
     while row + 1 < len(truth.signal_time) and truth.signal_time[row + 1] <= view.now.time_s:
@@ -115,23 +116,42 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
 
 
 @separate
-def fits_some_domain(view: KernelView, job: int) -> bool:
-    """Return whether an entry of a job fits under the domains of an idle machine, by the highest limits to come."""
+def fits_some_domain(view: KernelView, truth: Truth, job: int) -> bool:
+    """Return whether an entry of a job fits under the domains of an idle machine, by the highest limits to come.
+
+    Predicted, with the least margin (``AnnouncedSteps.least``); under a margin also at its maximum, without one.
+    """
     supply, nodes, idle = view.supply, int(view.nodes[job]), False
     for p in range(len(view.units.free)):
         entry = as_int64(view.entries.of_job[job, p])
         if entry >= 0:
             for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
-                each = as_int64(equal_net(view, job, option) // nodes)
-                if fits_alone_by_class(view, as_int64(p), nodes, each):
+                net = equal_net(view, job, option)
+                if fits_alone_by_class(view, as_int64(p), nodes, each_of(net, nodes)):
                     return True
                 if not idle:
                     idle_machine(view)
                     idle = True
-                free, room = supply.spare_free, supply.spare_room
-                if units_that_fit(supply, as_int64(p), each, free, room, supply.below, supply.most) >= nodes:
+                if units_that_fit(supply, as_int64(p), each_of(net, nodes), load_tried(supply)) >= nodes:
+                    return True
+                if supply.marks[MARGIN] != 0 and fits_later(view, truth, as_int64(p), job, net):
                     return True
     return False
+
+
+@separate
+def fits_later(view: KernelView, truth: Truth, p: int, job: int, net: int) -> bool:
+    """Return whether a job of ``net`` predicted microwatts fits alone with the least margin, or at its maximum."""
+    supply, nodes, least = view.supply, int(view.nodes[job]), truth.announced.least
+    share, own, common = float(supply.terms[0]), float(supply.terms[1]), float(supply.terms[2])
+    supply.terms[0], supply.terms[1], supply.terms[2] = least[0], least[1], least[2]
+    fits = units_that_fit(supply, p, each_of(net, nodes), load_tried(supply)) >= nodes
+    supply.terms[0], supply.terms[1], supply.terms[2] = share, own, common
+    supply.marks[MARGIN] = 0
+    most = as_int64(max(greatest_net(view, p, job, net), net))
+    fits = fits or units_that_fit(supply, p, each_of(most, nodes), load_tried(supply)) >= nodes
+    supply.marks[MARGIN] = 1
+    return bool(fits)
 
 
 @kernel
@@ -179,6 +199,7 @@ def start_one(view: KernelView) -> None:
     code = view.now.backfill
     heads_only = code == codes.NO_BACKFILL or code == codes.LAST_END
     every = heads_only or view.now.depth < codes.ANY_NEED
+    every = every or (has_supply(view) and view.supply.marks[MARGIN] != 0)  # searches leave out what a margin refuses
     for p in range(len(view.units.free)):
         view.reserved.candidate[p] = next_alone(view, p, as_int64(0), every)
     tried = 0

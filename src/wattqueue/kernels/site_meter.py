@@ -80,6 +80,8 @@ from wattqueue.kernels.state.site_meter import (
     SiteMeter,
     Z,
 )
+from wattqueue.kernels.supply import has_supply
+from wattqueue.kernels.supply_classes import put_terms
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -309,6 +311,8 @@ def keep_margin(view: KernelView, meter: SiteMeter) -> None:
     now.chance_common = z * z * meter.figures[COMMON]
     now.margin_uw = margin_uw(view, as_int64(now.ledger_uw), as_int64(now.squares_w2))
     set_budget(view)
+    if has_supply(view):
+        put_terms(view)
     if now.available_uw >= 0:
         meter.state[FIT_SHARE] = share
 

@@ -28,6 +28,8 @@ from wattqueue.kernels.phases import has_profile, sample_uw
 from wattqueue.kernels.power import draw, limited_factor, limited_uw, round_us, true_factor, true_uw
 from wattqueue.kernels.running import running_insert, running_net, running_remove
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
+from wattqueue.kernels.supply import has_supply, variance_of
+from wattqueue.kernels.supply_changes import listed_fit_domains, recount_job
 
 
 @kernel
@@ -69,6 +71,8 @@ def expect_speed(view: KernelView, job: int, factor: float, net: int) -> None:
     """
     time_s = view.now.time_s
     held = view.held
+    if has_supply(view):
+        recount_job(view, job, running_net(view, job), net, variance_of(view, job))
     running_remove(view, job)
     held.end[job] = round_us(time_s + (held.end[job] - time_s) / held.factor[job] * factor)
     held.factor[job] = factor
@@ -119,6 +123,8 @@ def listed_fit(view: KernelView, truth: Truth) -> bool:
     Counts them: ``refresh_listed`` may follow.
     """
     count_listed(view, truth)
+    if has_supply(view) and not listed_fit_domains(view, truth):
+        return False
     more = 0
     squares = 0
     for k in range(truth.loop.listed):

@@ -15,47 +15,43 @@ search of the queue leaves out what no domain has room for (``kernels/supply_cla
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.first_match import first_from
-from wattqueue.kernels.state import Array, KernelView, SupplyClasses, SupplyLimits, SupplyPlacement
+from wattqueue.kernels.state import KernelView, SupplyClasses, SupplyLimits, SupplyPlacement
+from wattqueue.kernels.supply_load import (
+    GIVEN,
+    KEY,
+    MARKS,
+    ONE_TOP,
+    REFUSED,
+    TOUCHED,
+    VERSION,
+    load_now,
+    take_listed,
+)
 
 CLASSES = 32
-KEY, EACH, MADE_AT, LEAVES = 0, 1, 2, 3
-"""The start proposed last: job and partition, net microwatts of a unit, VERSION then, rows of ``leaf`` and ``take``."""
-VERSION = 4
-"""Rises whenever free units or room change."""
-REFUSED = 5
-"""Least rank of an entry that fits but would delay a reservation with the very units that it would get; -1: none."""
-TOUCHED = 6
-"""Leaves that have changed since the classes were brought up to date."""
-IDLE_ROW = 7
-"""The row of limits for which a class has its units on the idle machine, counted from 1; 0 before the first."""
-GIVEN = 8
-"""1 after units or room were given back, so that what did not fit may fit now."""
-ONE_TOP = 9
-"""1 where one domain feeds the whole machine."""
-BALANCED = 10
-"""1 where a start levels watts a free unit over leaves, 0 where it takes the lowest units."""
-RACKS = 11
-"""Leaves that a start takes units of at most, where so many hold it; 0 for no bound."""
 
 
 def new_supply(
-    parent: NDArray[np.int32], gain: NDArray[np.float64], base: NDArray[np.int64], limits: NDArray[np.int64],
-    time: NDArray[np.float64], of_unit: NDArray[np.int32], unit_start: NDArray[np.int32], sample: NDArray[np.int64],
-    *, balanced: bool = False, racks: int = 0,
-) -> SupplyLimits:  # fmt: skip
+    parent: NDArray[np.int32],
+    gain: NDArray[np.float64],
+    base: NDArray[np.int64],
+    limits: NDArray[np.int64],
+    time: NDArray[np.float64],
+    of_unit: NDArray[np.int32],
+    unit_start: NDArray[np.int32],
+    sample: NDArray[np.int64],
+) -> SupplyLimits:
     """Make the tree of a machine on which nothing runs.
 
-    ``parent``, ``gain``, ``base`` (G,), ``limits`` (K, G) and ``time`` (K,) as in SupplyLimits; ``of_unit`` (U,) lowest
-    domain of each unit; ``unit_start`` (P + 1,) first unit of each partition; ``sample`` net microwatts of units, whose
-    quantiles separate the classes (any sample gives the same starts). ``balanced`` and ``racks``: see BALANCED, RACKS.
+    ``parent``, ``gain``, ``base`` (G,), ``limits`` (K, G) and ``time`` (K,) as in SupplyLimits;
+    ``of_unit`` (U,) lowest domain of each unit; ``unit_start`` (P + 1,) first unit of each partition; ``sample`` net
+    microwatts of units, whose quantiles separate the classes (any sample gives the same starts).
     """
     cut = np.ones(len(of_unit), np.bool_)
     cut[1:] = np.diff(of_unit) != 0
@@ -66,22 +62,25 @@ def new_supply(
     leaf_unit = np.append(first, len(of_unit)).astype(np.int32)
     by_domain = np.zeros((partitions, domains), np.int64)
     free = np.diff(leaf_unit).astype(np.int64)
-    marks = np.zeros(RACKS + 1, np.int64)
+    marks = np.zeros(MARKS, np.int64)
     marks[[KEY, REFUSED]] = -1
     marks[TOUCHED] = leaves
     marks[ONE_TOP] = np.count_nonzero(parent < 0) == 1 and bool((of_unit >= 0).all())
-    marks[BALANCED], marks[RACKS] = balanced, racks
     spare = SupplyPlacement(np.zeros(domains), np.zeros(leaves), np.zeros(leaves), np.zeros(leaves, np.int64))
     return SupplyLimits(
-        parent, gain, limits[0] - base, limits[0].copy(), base, time, limits,
+        np.arange(domains, dtype=np.int32), parent, gain, limits[0] - base, limits[0].copy(), base,
+        np.zeros((2, domains), np.int64),
+        np.array([1.0, 0.0, 0.0]), time, limits,
         np.maximum.accumulate(limits[::-1], axis=0)[::-1].copy(),
         leaf_start, leaf_unit, of_unit[first], (np.cumsum(cut) - 1).astype(np.int32), free,
-        np.zeros((partitions, leaves), np.int64), by_domain, by_domain.copy(), by_domain.copy(),
+        np.zeros((partitions, leaves), np.int64), by_domain, np.zeros((partitions, 2, domains), np.int64),
+        by_domain.copy(), by_domain.copy(),
         np.zeros(partitions, np.int64), np.zeros(partitions, np.int64),
         by_domain.copy(), by_domain.copy(), np.zeros(partitions, np.int64), np.full(partitions, -1, np.int64),
         np.zeros(leaves, np.int32), np.zeros(leaves, np.int64),
         np.zeros(domains, np.int64), np.zeros(domains, np.int64), np.zeros(leaves, np.int64),
-        np.zeros(domains, np.int64), marks, new_classes(gain, free, partitions, sample),
+        np.zeros(domains, np.int64), np.zeros((2, domains), np.int64), np.zeros(domains, np.int64), marks,
+        new_classes(gain, free, partitions, sample),
         spare,
     )  # fmt: skip
 
@@ -109,118 +108,6 @@ def has_supply(view: KernelView) -> bool:
     return len(view.supply.parent) > 0
 
 
-@inlined
-def counted(unit_net: int, gain: float) -> int:
-    """Return what a domain counts for a unit of so many net microwatts."""
-    return as_int64(math.ceil(unit_net * gain))
-
-
-@inlined
-def fed_by(supply: SupplyLimits, domain: int, unit_net: int, room: int, units: int) -> int:
-    """Return how many of ``units`` of ``unit_net`` microwatts a domain with so much room can feed.
-
-    The quotient of floats is within one of that of whole numbers, and ten times as fast.
-    """
-    if room < 0:
-        return 0
-    each = counted(unit_net, float(supply.gain[domain]))
-    if units * each <= room:
-        return units
-    found = int(room / each)
-    if found * each > room:
-        found -= 1
-    elif (found + 1) * each <= room:
-        found += 1
-    return int(found)
-
-
-@kernel
-def units_that_fit(
-    supply: SupplyLimits, p: int, unit_net: int, free: Array, room: Array, below: Array, most: Array
-) -> int:
-    """Return the most units of ``unit_net`` microwatts that fit in partition p. ``free`` (V,), ``room`` (G,).
-
-    Writes the units that fit below each domain to ``most`` (G,), and their sums at the places below to ``below``.
-    """
-    for domain in range(len(most)):
-        below[domain] = 0
-    found = as_int64(0)
-    for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
-        domain = as_int64(supply.leaf_domain[leaf])
-        if domain < 0:
-            found += free[leaf]
-        else:
-            below[domain] += free[leaf]
-    for domain in range(len(most)):
-        here = as_int64(below[domain])
-        if here > 0:
-            here = fed_by(supply, as_int64(domain), unit_net, as_int64(room[domain]), here)
-        most[domain] = here
-        up = as_int64(supply.parent[domain])
-        if up < 0:
-            found += here
-        else:
-            below[up] += here
-    return int(found)
-
-
-@inlined
-def count_path(
-    supply: SupplyLimits, domain: int, more: int, unit_net: int, room: Array, below: Array, most: Array
-) -> int:
-    """Count again what ``units_that_fit`` has found, from a domain up with ``more`` units below it; return the change.
-
-    ``room`` (G,) may have changed on that path. The change is that of the sum at the top; -1 stands above all domains.
-    """
-    while domain >= 0:
-        more = count_domain(supply, domain, more, unit_net, room, below, most)
-        domain = as_int64(supply.parent[domain])
-    return more
-
-
-@inlined
-def count_domain(
-    supply: SupplyLimits, domain: int, more: int, unit_net: int, room: Array, below: Array, most: Array
-) -> int:
-    """Do so for one domain; return how many more units fit below it."""
-    below[domain] += more
-    here = as_int64(below[domain])
-    if here > 0:
-        here = fed_by(supply, domain, unit_net, as_int64(room[domain]), here)
-    more = as_int64(here - most[domain])
-    most[domain] = here
-    return more
-
-
-@kernel
-def take_path(supply: SupplyLimits, domain: int, uw: int, count: int, room: Array) -> None:
-    """Take ``count`` units of ``uw`` microwatts from the room of a domain and those above; negative: give them back."""
-    while domain >= 0:
-        room[domain] -= count * counted(uw, float(supply.gain[domain]))
-        domain = as_int64(supply.parent[domain])
-
-
-@kernel
-def take_listed(supply: SupplyLimits, leaves: int, unit_net: int, sign: int, free: Array, room: Array) -> None:
-    """Take (1) or give back (-1) the listed units, each of ``unit_net`` microwatts. ``free`` (V,), ``room`` (G,).
-
-    Neighbouring leaves share the domains above their lowest ones, whose room changes once for all of them.
-    """
-    above, carried = as_int64(-1), as_int64(0)
-    for k in range(leaves):
-        leaf, count = as_int64(supply.leaf[k]), as_int64(sign * supply.take[k])
-        free[leaf] -= count
-        domain = as_int64(supply.leaf_domain[leaf])
-        if domain < 0:
-            continue
-        room[domain] -= count * counted(unit_net, float(supply.gain[domain]))
-        if supply.parent[domain] != above:
-            take_path(supply, above, unit_net, carried, room)
-            above, carried = as_int64(supply.parent[domain]), as_int64(0)
-        carried += count
-    take_path(supply, above, unit_net, carried, room)
-
-
 @kernel
 def list_leaves(view: KernelView, job: int) -> int:
     """Write the leaves whose units a job holds to ``leaf`` and ``take``; return how many. Forgets a proposed start."""
@@ -242,9 +129,15 @@ def list_leaves(view: KernelView, job: int) -> int:
 
 
 @inlined
-def move_listed(supply: SupplyLimits, leaves: int, unit_net: int, sign: int) -> None:
-    """Take (1) or give back (-1) the listed units now, each of ``unit_net`` microwatts."""
-    take_listed(supply, leaves, unit_net, sign, supply.free, supply.room)
+def variance_of(view: KernelView, job: int) -> float:
+    """Return the relative variance of a running job as a share of that at its start: less where it was measured."""
+    return float(view.evidence.left[job]) if len(view.evidence.left) > 0 else 1.0
+
+
+@inlined
+def move_listed(supply: SupplyLimits, leaves: int, unit_net: int, variance: float, sign: int) -> None:
+    """Take (1) or give back (-1) the listed units of one job now, each of ``unit_net`` microwatts."""
+    take_listed(supply, leaves, unit_net, variance, sign, load_now(supply, as_int64(0)))
     for k in range(leaves):
         touch(supply, as_int64(supply.leaf[k]))
 
@@ -262,7 +155,7 @@ def touch(supply: SupplyLimits, leaf: int) -> None:
 @separate
 def give_back(view: KernelView, job: int, unit_net: int) -> None:
     """Give back the units that a job holds, each of ``unit_net`` microwatts."""
-    move_listed(view.supply, list_leaves(view, job), unit_net, as_int64(-1))
+    move_listed(view.supply, list_leaves(view, job), unit_net, variance_of(view, job), as_int64(-1))
     view.supply.marks[GIVEN] = 1
 
 
@@ -313,15 +206,5 @@ def idle_machine(view: KernelView) -> None:
         supply.spare_free[leaf] = supply.leaf_unit[leaf + 1] - supply.leaf_unit[leaf]
     for domain in range(len(supply.room)):
         supply.spare_room[domain] = supply.highest[row, domain] - supply.base[domain]
-
-
-@separate
-def change_unit(view: KernelView, p: int, unit: int, sign: int) -> None:
-    """Count a unit that comes back (1) or fails (-1): whether it is free, and its idle watts."""
-    supply = view.supply
-    leaf = as_int64(supply.leaf_of[unit])
-    supply.marks[GIVEN] = 1
-    supply.free[leaf] += sign
-    if view.now.scope_machine != 0:
-        take_path(supply, as_int64(supply.leaf_domain[leaf]), as_int64(view.units.idle_uw[p]), sign, supply.room)
-    touch(supply, leaf)
+        supply.spare_drawn[0, domain] = 0
+        supply.spare_drawn[1, domain] = 0

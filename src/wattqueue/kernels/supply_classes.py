@@ -19,18 +19,26 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.state import Array, KernelView, SupplyLimits
 from wattqueue.kernels.supply import (
     CLASSES,
-    GIVEN,
-    IDLE_ROW,
-    TOUCHED,
-    count_domain,
-    count_path,
     has_supply,
     idle_machine,
     limits_row,
     touch,
+)
+from wattqueue.kernels.supply_load import (
+    GIVEN,
+    IDLE_ROW,
+    KEY,
+    MARGIN,
+    TOUCHED,
+    count_domain,
+    count_path,
+    each_of,
+    left_with,
+    load_now,
+    load_tried,
     units_that_fit,
 )
-from wattqueue.kernels.supply_placement import propose_units
+from wattqueue.kernels.supply_placement import propose_bare, propose_units
 
 
 @inlined
@@ -69,7 +77,7 @@ def update_classes(view: KernelView) -> None:
 def update_partition(supply: SupplyLimits, p: int) -> None:
     """Count the units of partition p again above all leaves that changed; domains shared by neighbours once."""
     classes, each, above, carried = supply.classes, as_int64(supply.now_each[p]), as_int64(-1), as_int64(0)
-    room, below, most = supply.room, supply.now_below[p], supply.now_most[p]
+    load = load_now(supply, p)
     total = as_int64(supply.now_total[p])
     for k in range(supply.marks[TOUCHED]):
         leaf = as_int64(classes.touched[k])
@@ -84,11 +92,11 @@ def update_partition(supply: SupplyLimits, p: int) -> None:
         update_domain(supply, p, domain)
         if supply.parent[domain] != above:
             update_path(supply, p, above)
-            total += count_path(supply, above, carried, each, room, below, most)
+            total += count_path(supply, above, carried, each, load)
             above, carried = as_int64(supply.parent[domain]), as_int64(0)
-        carried += count_domain(supply, domain, more, each, room, below, most)
+        carried += count_domain(supply, domain, more, each, load)
     update_path(supply, p, above)
-    supply.now_total[p] = total + count_path(supply, above, carried, each, room, below, most)
+    supply.now_total[p] = total + count_path(supply, above, carried, each, load)
 
 
 @inlined
@@ -102,7 +110,7 @@ def add_to_classes(units: Array, more: np.float32) -> None:
 def update_domain(supply: SupplyLimits, p: int, domain: int) -> None:
     """Bring one domain up to date for all classes, and the sums of the domain above it, or at the top."""
     classes, up = supply.classes, as_int64(supply.parent[domain])
-    room = np.float32(supply.room[domain] + 1)
+    room = np.float32(left_with(supply, domain, load_now(supply, p), as_int64(0)) + 1)
     share, below, most = classes.share[domain], classes.below[p, domain], classes.most[p, domain]
     above = classes.below[p, up] if up >= 0 else classes.capacity[p]
     for c in range(CLASSES):
@@ -149,7 +157,7 @@ def fits_supply(view: KernelView, p: int, job: int, net: int) -> bool:
 def fits_domains(view: KernelView, p: int, job: int, net: int) -> bool:
     """Return the same where a domain can hold jobs back; its units are the proposal then."""
     nodes = int(view.nodes[job])
-    unit_net = as_int64(net // nodes)
+    unit_net = each_of(net, nodes)
     update_classes(view)
     if is_above_bound(view.supply, p, nodes, unit_net):
         return False
@@ -166,8 +174,10 @@ def fits_domains(view: KernelView, p: int, job: int, net: int) -> bool:
 def fits_alone_by_class(view: KernelView, p: int, nodes: int, unit_net: int) -> bool:
     """Return whether the idle machine certainly holds ``nodes`` units of ``unit_net`` in partition p.
 
-    Under the highest limits from now on; counted again where others are in force.
+    Under the highest limits from now on; counted again where others are in force. Not asked under a margin.
     """
+    if view.supply.marks[MARGIN] != 0:
+        return False
     supply, row = view.supply, limits_row(view)
     if supply.marks[IDLE_ROW] != row + 1:
         idle_machine(view)
@@ -175,9 +185,8 @@ def fits_alone_by_class(view: KernelView, p: int, nodes: int, unit_net: int) -> 
         for q in range(len(view.units.free)):
             for c in range(CLASSES):
                 supply.classes.alone[q, c] = units_that_fit(
-                    supply, as_int64(q), as_int64(supply.classes.least[c]), supply.spare_free, supply.spare_room,
-                    supply.below, supply.most,
-                )  # fmt: skip
+                    supply, as_int64(q), as_int64(supply.classes.least[c]), load_tried(supply)
+                )
     c = class_of_unit(supply, unit_net)
     if supply.classes.least[c] < unit_net:
         c += 1  # the next class has more watts
@@ -185,12 +194,38 @@ def fits_alone_by_class(view: KernelView, p: int, nodes: int, unit_net: int) -> 
 
 
 @separate
+def fits_bare(view: KernelView, p: int, job: int, net: int) -> bool:
+    """Return whether a job of ``net`` microwatts fits under all domains without their margins."""
+    nodes = int(view.nodes[job])
+    found = propose_bare(view, p, job, each_of(net, nodes))
+    view.supply.marks[KEY] = -1  # a start proposes again, under margins first
+    return bool(found >= nodes)
+
+
+@separate
+def put_terms(view: KernelView) -> None:
+    """Let domains keep the margin of the ledger; the caller has the next pass look at all entries."""
+    supply, now = view.supply, view.now
+    supply.marks[MARGIN] = now.by_chance
+    supply.terms[0], supply.terms[1], supply.terms[2] = now.chance_share, now.chance_own, now.chance_common
+    count_all_again(supply)
+
+
+@kernel
+def count_all_again(supply: SupplyLimits) -> None:
+    """Have bounds counted again everywhere: there may be more room than before."""
+    supply.marks[GIVEN] = 1
+    for p in range(len(supply.now_each)):
+        supply.now_each[p] = -1
+    for leaf in range(len(supply.free)):
+        touch(supply, as_int64(leaf))
+
+
+@separate
 def put_limits(view: KernelView) -> None:
     """Put the limits of now in force; the caller has the next pass look at all entries."""
     supply, row = view.supply, limits_row(view)
-    supply.marks[GIVEN] = 1
     for domain in range(len(supply.room)):
         supply.room[domain] += supply.limits[row, domain] - supply.limit[domain]
         supply.limit[domain] = supply.limits[row, domain]
-    for leaf in range(len(supply.free)):
-        touch(supply, as_int64(leaf))
+    count_all_again(supply)

@@ -28,17 +28,18 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.ranked import take_chosen
 from wattqueue.kernels.state import KernelView, SupplyLimits
-from wattqueue.kernels.supply import (
+from wattqueue.kernels.supply import move_listed
+from wattqueue.kernels.supply_load import (
     BALANCED,
     EACH,
     KEY,
     LEAVES,
     MADE_AT,
+    MARGIN,
     RACKS,
     VERSION,
     fed_by,
-    move_listed,
-    take_path,
+    load_now,
 )
 from wattqueue.kernels.unit_allocation import add_run, note_empty
 
@@ -60,7 +61,7 @@ def propose_units(view: KernelView, p: int, job: int, unit_net: int) -> int:
     if marks[KEY] == key and marks[EACH] == unit_net and marks[MADE_AT] == marks[VERSION]:
         return int(need)
     for domain in range(len(supply.room)):
-        supply.spare_room[domain] = supply.room[domain]
+        supply.spare_room[domain] = -1  # units that it has room for beside what runs: not asked yet
     if is_ranked(view):
         found = propose_ranked(view, p, job, unit_net)
     elif marks[BALANCED] == 0 and marks[RACKS] == 0:
@@ -84,9 +85,7 @@ def propose_lowest(supply: SupplyLimits, p: int, need: int, unit_net: int) -> in
     """Propose the lowest units with room; return how many there are, up to ``need``."""
     left, found = need, as_int64(0)
     for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
-        domain = as_int64(supply.leaf_domain[leaf])
-        # Most leaves without room are seen by their lowest domain.
-        if supply.free[leaf] > 0 and (domain < 0 or supply.spare_room[domain] >= unit_net):
+        if supply.free[leaf] > 0:
             count = take_spare(supply, as_int64(leaf), unit_net, min(left, as_int64(supply.free[leaf])))
             if count > 0:
                 supply.leaf[found] = leaf
@@ -342,29 +341,46 @@ def take_spare(supply: SupplyLimits, leaf: int, unit_net: int, count: int) -> in
     """Take units of a leaf, up to ``count``, from ``spare_room``; return how many all domains above have room for."""
     count = room_on_path(supply, leaf, unit_net, count)
     if count > 0:
-        take_path(supply, as_int64(supply.leaf_domain[leaf]), unit_net, count, supply.spare_room)
+        domain = as_int64(supply.leaf_domain[leaf])
+        while domain >= 0:
+            supply.spare_room[domain] -= count
+            domain = as_int64(supply.parent[domain])
     return as_int64(count)
 
 
 @inlined
 def room_on_path(supply: SupplyLimits, leaf: int, unit_net: int, count: int) -> int:
     """Return how many units of a leaf, up to ``count``, all domains above it have ``spare_room`` for."""
-    domain = as_int64(supply.leaf_domain[leaf])
+    domain, room, units = as_int64(supply.leaf_domain[leaf]), supply.spare_room, as_int64(len(supply.leaf_of))
     while domain >= 0 and count > 0:
-        count = fed_by(supply, domain, unit_net, as_int64(supply.spare_room[domain]), count)
+        if room[domain] < 0:
+            room[domain] = fed_by(supply, domain, unit_net, load_now(supply, as_int64(0)), units)
+        count = min(count, as_int64(room[domain]))
         domain = as_int64(supply.parent[domain])
     return as_int64(count)
+
+
+@separate
+def propose_bare(view: KernelView, p: int, job: int, unit_net: int) -> int:
+    """Do as ``propose_units`` without margins: where nothing runs, a job may start by what it can draw (rule 19)."""
+    marks = view.supply.marks
+    margin = as_int64(marks[MARGIN])
+    marks[MARGIN], marks[KEY] = 0, -1
+    found = propose_units(view, p, job, unit_net)
+    marks[MARGIN] = margin
+    return int(found)
 
 
 @separate
 def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None:
     """Give ``job`` the units that are proposed for it, each of ``unit_net`` microwatts. It must fit."""
     supply, held = view.supply, view.held
-    propose_units(view, p, job, unit_net)
+    if propose_units(view, p, job, unit_net) < view.nodes[job]:
+        propose_bare(view, p, job, unit_net)
     leaves = as_int64(supply.marks[LEAVES])
     if is_ranked(view):
         take_chosen(view, p, job)
-        move_listed(supply, leaves, unit_net, as_int64(1))
+        move_listed(supply, leaves, unit_net, 1.0, as_int64(1))
         return
     filled = view.now.intervals
     held.first[job] = filled
@@ -374,7 +390,7 @@ def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None
     view.units.free[p] -= view.nodes[job]
     held.pieces[job] = filled - held.first[job]
     view.now.intervals = filled
-    move_listed(supply, leaves, unit_net, as_int64(1))
+    move_listed(supply, leaves, unit_net, 1.0, as_int64(1))
 
 
 @kernel

@@ -11,18 +11,22 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.consent import promised_net
 from wattqueue.kernels.state import KernelView
-from wattqueue.kernels.supply import (
+from wattqueue.kernels.supply import has_supply, list_leaves, variance_of
+from wattqueue.kernels.supply_classes import update_classes
+from wattqueue.kernels.supply_load import (
     LEAVES,
     ONE_TOP,
     count_domain,
     count_path,
     counted,
-    has_supply,
-    list_leaves,
+    each_of,
+    left_bare,
+    left_with,
+    load_now,
+    load_then,
     take_listed,
     units_that_fit,
 )
-from wattqueue.kernels.supply_classes import update_classes
 from wattqueue.kernels.supply_placement import propose_units
 
 
@@ -30,7 +34,7 @@ from wattqueue.kernels.supply_placement import propose_units
 def begin_shadow(view: KernelView, p: int, blocks: int, net: int) -> None:
     """Begin the state for p's reserved entry of ``net`` microwatts: now, without the jobs of the first blocks."""
     supply, running = view.supply, view.running
-    unit_net = as_int64(net // int(view.nodes[view.entries.job[view.reserved.entry[p]]]))
+    unit_net = each_of(net, int(view.nodes[view.entries.job[view.reserved.entry[p]]]))
     count_now(view, p, unit_net)
     supply.then_each[p] = unit_net
     supply.then_total[p] = supply.now_total[p]
@@ -38,6 +42,8 @@ def begin_shadow(view: KernelView, p: int, blocks: int, net: int) -> None:
         supply.then_free[p, leaf] = supply.free[leaf]
     for domain in range(len(supply.room)):
         supply.then_room[p, domain] = supply.room[domain]
+        supply.then_drawn[p, 0, domain] = supply.drawn[0, domain]
+        supply.then_drawn[p, 1, domain] = supply.drawn[1, domain]
         supply.then_below[p, domain] = supply.now_below[p, domain]
         supply.then_most[p, domain] = supply.now_most[p, domain]
     if blocks == 0:
@@ -46,11 +52,10 @@ def begin_shadow(view: KernelView, p: int, blocks: int, net: int) -> None:
         block = as_int64(running.order[at])
         for k in range(running.filled[block]):
             job = as_int64(running.job[block, k])
-            each = as_int64(running.net[block, k] // int(view.nodes[job]))
+            each = each_of(as_int64(running.net[block, k]), int(view.nodes[job]))
             leaves = list_leaves(view, job)
-            take_listed(supply, leaves, each, as_int64(-1), supply.then_free[p], supply.then_room[p])
-    free, room, below, most = supply.then_free[p], supply.then_room[p], supply.then_below[p], supply.then_most[p]
-    supply.then_total[p] = units_that_fit(supply, p, unit_net, free, room, below, most)
+            take_listed(supply, leaves, each, variance_of(view, job), as_int64(-1), load_then(supply, p))
+    supply.then_total[p] = units_that_fit(supply, p, unit_net, load_then(supply, p))
 
 
 @inlined
@@ -60,18 +65,16 @@ def count_now(view: KernelView, p: int, unit_net: int) -> None:
     update_classes(view)
     if supply.now_each[p] != unit_net:
         supply.now_each[p] = unit_net
-        supply.now_total[p] = units_that_fit(
-            supply, p, unit_net, supply.free, supply.room, supply.now_below[p], supply.now_most[p]
-        )
+        supply.now_total[p] = units_that_fit(supply, p, unit_net, load_now(supply, p))
 
 
 @kernel
-def change_then(view: KernelView, q: int, leaves: int, unit_net: int, sign: int) -> None:
-    """Take (1) or give (-1) the listed units, each of ``unit_net`` microwatts, in the state of q's reservation."""
+def change_then(view: KernelView, q: int, leaves: int, unit_net: int, variance: float, sign: int) -> None:
+    """Take (1) or give (-1) the listed units of a job, each of ``unit_net`` microwatts, in q's reservation's state."""
     supply = view.supply
-    free, room, below, most = supply.then_free[q], supply.then_room[q], supply.then_below[q], supply.then_most[q]
+    load = load_then(supply, q)
     first, end, reserved_net = supply.leaf_start[q], supply.leaf_start[q + 1], as_int64(supply.then_each[q])
-    take_listed(supply, leaves, unit_net, sign, free, room)
+    take_listed(supply, leaves, unit_net, variance, sign, load)
     total, above, carried = as_int64(supply.then_total[q]), as_int64(-1), as_int64(0)
     for k in range(leaves):
         leaf, more = as_int64(supply.leaf[k]), as_int64(-sign * supply.take[k])
@@ -81,24 +84,25 @@ def change_then(view: KernelView, q: int, leaves: int, unit_net: int, sign: int)
         if domain < 0:
             total += more
             continue
-        more = count_domain(supply, domain, more, reserved_net, room, below, most)
+        more = count_domain(supply, domain, more, reserved_net, load)
         if supply.parent[domain] != above:
-            total += count_path(supply, above, carried, reserved_net, room, below, most)
+            total += count_path(supply, above, carried, reserved_net, load)
             above, carried = as_int64(supply.parent[domain]), as_int64(0)
         carried += more
-    supply.then_total[q] = total + count_path(supply, above, carried, reserved_net, room, below, most)
+    supply.then_total[q] = total + count_path(supply, above, carried, reserved_net, load)
 
 
 @separate
 def end_at_shadow(view: KernelView, p: int, job: int, net: int) -> None:
     """Take a running job out of the state at the shadow time of partition p's reservation."""
-    change_then(view, p, list_leaves(view, job), as_int64(net // int(view.nodes[job])), as_int64(-1))
+    each, variance = each_of(net, int(view.nodes[job])), variance_of(view, job)
+    change_then(view, p, list_leaves(view, job), each, variance, as_int64(-1))
 
 
 @separate
 def outlive_shadow(view: KernelView, q: int, job: int, net: int) -> None:
     """Let a job that has started, and outlives the shadow time of partition q's reservation, run in that state, too."""
-    change_then(view, q, list_leaves(view, job), as_int64(net // int(view.nodes[job])), as_int64(1))
+    change_then(view, q, list_leaves(view, job), each_of(net, int(view.nodes[job])), 1.0, as_int64(1))
 
 
 @separate
@@ -107,12 +111,12 @@ def keeps_reserved(view: KernelView, p: int, job: int, net: int, q: int) -> bool
 
     The units that ``job`` would get are taken out of the state that is expected then; it must fit now.
     """
-    supply, unit_net = view.supply, as_int64(net // int(view.nodes[job]))
+    supply, unit_net = view.supply, each_of(net, int(view.nodes[job]))
     propose_units(view, p, job, unit_net)
     leaves = as_int64(supply.marks[LEAVES])
-    change_then(view, q, leaves, unit_net, as_int64(1))
+    change_then(view, q, leaves, unit_net, 1.0, as_int64(1))
     keeps = reserved_fits(view, q)
-    change_then(view, q, leaves, unit_net, as_int64(-1))
+    change_then(view, q, leaves, unit_net, 1.0, as_int64(-1))
     return keeps
 
 
@@ -145,7 +149,8 @@ def room_at_top(view: KernelView) -> int:
     top = top_domain(view)
     if top < 0:
         return codes.ANY_WATT
-    return int(max(view.supply.room[top], 0) / view.supply.gain[top]) + all_units(view)
+    room = left_with(view.supply, as_int64(top), load_now(view.supply, as_int64(0)), as_int64(0))
+    return int(max(room, as_int64(0)) / view.supply.gain[top]) + all_units(view)
 
 
 @inlined
@@ -156,7 +161,8 @@ def room_beside_reserved(view: KernelView, p: int) -> int:
         return codes.ANY_WATT
     need = int(view.nodes[view.entries.job[view.reserved.entry[p]]])
     kept = need * counted(as_int64(supply.then_each[p]), float(supply.gain[top]))
-    return int(max(supply.then_room[p, top] - kept, 0) / supply.gain[top]) + all_units(view)
+    room = left_with(supply, as_int64(top), load_then(supply, p), as_int64(0))
+    return int(max(room - kept, 0) / supply.gain[top]) + all_units(view)
 
 
 @inlined
@@ -166,8 +172,9 @@ def top_may_hold(view: KernelView, entry: int, freed: int) -> bool:
     if top < 0:
         return True
     need, gain = int(view.nodes[view.entries.job[entry]]), float(view.supply.gain[top])
-    each = counted(as_int64(promised_net(view, entry) // need), gain)
-    return bool(view.supply.room[top] + freed * gain + all_units(view) >= need * each)
+    each = counted(each_of(promised_net(view, entry), need), gain)
+    room = left_bare(view.supply, as_int64(top), load_now(view.supply, as_int64(0)))
+    return bool(room + freed * gain + all_units(view) >= need * each)
 
 
 @inlined

@@ -34,6 +34,11 @@ survives; cooling loops over the same nodes are no part of it"
 NODES = re.compile(r"\s*([^\[\],]+?)\s*(?:\[([0-9, -]+)\])?\s*(?:,|$)")
 """One partition in a list of nodes: its name, and numbers from 1 on."""
 MICRO = 1e6
+Terms = tuple[float, float, float]
+"""Of a margin: share of predicted watts, relative variance of a job's own, and that of all jobs together."""
+NO_MARGIN: Terms = (1.0, 0.0, 0.0)
+ANY_MARGIN: Terms = (1e6, 0.0, 0.0)
+"""Of a ledger whose margin is not bounded: every domain with a limit can hold jobs back."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,7 @@ from wattqueue.kernels.tree import new_tree
 from wattqueue.model import bounds
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.supply import NO_MARGIN, Terms
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
 from wattqueue.policy.consent_windows import Window, reach_of
@@ -71,6 +72,8 @@ class PassSettings:
     """Whether starts level watts over racks (rule 22)."""
     racks: int = 0
     """Racks that a start takes units of at most, where so many hold it; 0 for no bound."""
+    domain_terms: Terms = NO_MARGIN
+    """Of the greatest margin that power domains can come to keep (``policy.supply.can_bind``)."""
 
 
 def rows_of(prediction: Prediction) -> state.Rows:
@@ -137,9 +140,13 @@ def domains_of(
         return no_supply()
     from wattqueue.policy.supply import supply_limits
 
-    return supply_limits(
-        machine, prediction, learns=settings.learns, sample=unit_net, balanced=settings.balanced, racks=settings.racks
-    )
+    found = supply_limits(machine, prediction, learns=settings.learns, terms=settings.domain_terms, sample=unit_net)
+    if len(found.marks):
+        from wattqueue.kernels.supply_load import BALANCED, MARGIN, RACKS
+
+        found.marks[[BALANCED, RACKS, MARGIN]] = settings.balanced, settings.racks, settings.chance is not None
+        found.terms[:] = settings.chance or NO_MARGIN
+    return found
 
 
 def queue_entries(jobs: KnownJobs, entries: Entries, window: Window, machine: Machine) -> state.EntryTable:

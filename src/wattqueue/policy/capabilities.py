@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
 from wattqueue.model.bounds import PERIOD_S
+from wattqueue.model.supply import ANY_MARGIN, NO_MARGIN, Terms
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.run_contracts import NoMargin
 from wattqueue.policy.build import PassSettings
@@ -159,18 +160,21 @@ class Capabilities:
         learns = self.online is not None
         return PassSettings(
             self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, *ahead, learns,
-            self.balanced, self.racks,
+            self.balanced, self.racks, self.domain_terms,
         )  # fmt: skip
+
+    @property
+    def domain_terms(self) -> Terms:
+        """Return the terms of the greatest margin that power domains can come to keep."""
+        return ANY_MARGIN if self.metered is not None else self.chance or NO_MARGIN
 
     @property
     def not_under_supply(self) -> str:
         """Return the part that no driver combines with power domains that can hold jobs back (rule 22), or nothing."""
-        ledger = self.chance or self.measured or self.metered or self.margin_w or self.ramped
+        by_unit = self.measured is not None and self.corrects is None
         lacking = (
             (bool(self.looks_ahead), "a pass that looks ahead"),
-            (self.rerank is not None, "an order that re-ranks"),
-            (bool(ledger), f'{self.ledger} (use ledger = "predicted")'),
-            (bool(self.controls), "controls"),
+            (by_unit, f'{self.ledger} (use ledger = "predicted")'),
         )
         return next((what for lacks, what in lacking if lacks), "")
 
@@ -453,7 +457,9 @@ def require_carried_out(
     if machine.supply:
         from wattqueue.policy.supply import require_supply
 
-        require_supply(policy.name, machine, prediction, untested, learns=needs.online is not None)
+        require_supply(
+            policy.name, machine, prediction, untested, learns=needs.online is not None, terms=needs.domain_terms
+        )
     require_sensors(policy, needs, driver, machine)
 
 

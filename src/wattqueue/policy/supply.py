@@ -18,7 +18,7 @@ from wattqueue.kernels.supply import new_supply
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap, Signals
-from wattqueue.model.supply import counted_uw
+from wattqueue.model.supply import NO_MARGIN, Terms, counted_uw
 from wattqueue.parts.contracts import Floats, Prediction
 
 
@@ -45,29 +45,41 @@ def greatest_w(part: Partition, predicted_w: float) -> float:
     return max(part.max_w or 0.0, predicted_w, part.idle_w, moving)
 
 
-def can_bind(machine: Machine, unit_w: Floats) -> NDArray[np.bool_]:
-    """Return which domains can hold a job back if units are counted at no more than ``unit_w`` (P,). Shape (D,)."""
+def can_bind(machine: Machine, unit_w: Floats, terms: Terms = NO_MARGIN) -> NDArray[np.bool_]:
+    """Return which domains can hold a job back if units are counted at no more than ``unit_w`` (P,). Shape (D,).
+
+    ``terms`` of the ledger's margin: what jobs draw is at most that of all units together.
+    """
     tree, dynamic = machine.supply_tree, machine.cap_scope == "dynamic"
     watts = [w - part.idle_w * dynamic for w, part in zip(unit_w, machine.partitions, strict=True)]
     limit = np.array([domain.least_limit_w for domain in tree.domains], np.float64)
     if not np.isfinite(watts).all():
         return np.isfinite(limit)
-    found: NDArray[np.bool_] = np.rint(limit * 1e6) < tree.input_uw(watts)
+    most, (share, own, common) = tree.input_uw(watts), terms
+    found: NDArray[np.bool_] = np.rint(limit * 1e6) < most
+    if terms != NO_MARGIN:
+        idle = tree.input_uw([part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions])
+        kept = share * ((most - idle) * (1.0 + np.sqrt(own + common)) + 2.0)
+        found |= limit * 1e6 - idle < kept
     return found
 
 
 def supply_limits(
-    machine: Machine, prediction: Prediction, *, learns: bool, sample: NDArray[np.int64] | None = None,
-    balanced: bool = False, racks: int = 0,
-) -> SupplyLimits:  # fmt: skip
+    machine: Machine,
+    prediction: Prediction,
+    *,
+    learns: bool,
+    terms: Terms = NO_MARGIN,
+    sample: NDArray[np.int64] | None = None,
+) -> SupplyLimits:
     """Return the domains of a machine that can hold jobs back, nothing running.
 
-    ``learns``: see ``greatest_unit_w``; ``sample``: see ``new_supply``, by default nothing is known; ``balanced`` and
-    ``racks``: the policy's placement (``parts/placement``).
+    ``learns``: see ``greatest_unit_w``; ``terms``: see ``can_bind``; ``sample``: see ``new_supply``, by default nothing
+    is known.
     """
     if not machine.supply:
         return no_supply()
-    keep = can_bind(machine, greatest_unit_w(machine, prediction, learns=learns))
+    keep = can_bind(machine, greatest_unit_w(machine, prediction, learns=learns), terms)
     if not keep.any():
         return no_supply()
     tree, kept = machine.supply_tree, np.flatnonzero(keep)
@@ -79,7 +91,7 @@ def supply_limits(
     times_s = kept_times_s(machine, keep)
     limits = [[round(tree.domains[k].limit_at(time_s) * 1e6) for k in kept] for time_s in times_s]
     idle_w = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]
-    return new_supply(
+    found = new_supply(
         number[tree.parent[kept]],
         np.array([max(part.gain for part in tree.below[k]) for k in kept], np.float64),
         tree.input_uw(idle_w)[kept],
@@ -88,9 +100,8 @@ def supply_limits(
         number[tree.of_unit],
         machine.unit_start,
         np.zeros(0, np.int64) if sample is None else sample,
-        balanced=balanced,
-        racks=racks,
     )
+    return found._replace(number=kept.astype(np.int32))
 
 
 def kept_times_s(machine: Machine, keep: NDArray[np.bool_]) -> list[float]:
@@ -99,31 +110,36 @@ def kept_times_s(machine: Machine, keep: NDArray[np.bool_]) -> list[float]:
     return [-np.inf, *sorted({time_s for domain in domains for time_s in domain.limit_s[1:]})]
 
 
-def with_limit_times(signals: Signals, machine: Machine) -> Signals:
-    """Return signals in which each time at which the limit of a domain changes is a signal, too (rule 2)."""
+def with_limit_times(signals: Signals, machine: Machine, terms: Terms = NO_MARGIN) -> Signals:
+    """Return signals in which each time at which the limit of a domain changes is a signal, too (rule 2).
+
+    ``terms``: see ``can_bind``.
+    """
     if not machine.supply:
         return signals
-    times_s = kept_times_s(machine, can_bind(machine, greatest_unit_w(machine, _nothing(machine), learns=True)))
+    times_s = kept_times_s(machine, can_bind(machine, greatest_unit_w(machine, _nothing(machine), learns=True), terms))
     if len(times_s) == 1:
         return signals
     time_s = np.union1d(signals.cap.time_s, times_s[1:])
     return replace(signals, cap=Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64)))
 
 
-def require_supply(policy: str, machine: Machine, prediction: Prediction, lacking: str, *, learns: bool) -> None:
+def require_supply(
+    policy: str, machine: Machine, prediction: Prediction, lacking: str, *, learns: bool, terms: Terms = NO_MARGIN
+) -> None:
     """Refuse domains that can bind with what they are not combined with, ``lacking``; empty for nothing.
 
-    ``learns``: as in ``greatest_unit_w``.
+    ``learns``: as in ``greatest_unit_w``; ``terms``: see ``can_bind``.
 
     Raises: PolicyError naming the first such domain.
     """
     if not machine.supply:
         return
-    tree, keep = machine.supply_tree, can_bind(machine, greatest_unit_w(machine, prediction, learns=learns))
+    tree, keep = machine.supply_tree, can_bind(machine, greatest_unit_w(machine, prediction, learns=learns), terms)
     if not keep.any():
         return
     uneven = [k for k in np.flatnonzero(keep) if len({part.gain for part in tree.below[k]}) > 1]
-    stated = can_bind(machine, greatest_unit_w(machine, _nothing(machine), learns=True))
+    stated = can_bind(machine, greatest_unit_w(machine, _nothing(machine), learns=True), terms)
     moving = [k for k in np.flatnonzero(keep & ~stated) if tree.domains[k].limit_s]
     name = tree.domains[int(np.argmax(keep))].name
     if prediction.unit_factor is not None:

@@ -21,6 +21,7 @@ from wattqueue.model.known_jobs import Past
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale, Signals
+from wattqueue.model.supply import NO_MARGIN, Terms
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.build import with_delays
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     from wattqueue.parts.run_contracts import MeteredLedger
 
 
-def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine, jobs: Jobs) -> Signals:
-    """Return cap and targets as signals, the targets in watts.
+def signals_of(
+    cap: Cap, targets: LoadTargets | None, machine: Machine, jobs: Jobs, terms: Terms = NO_MARGIN
+) -> Signals:
+    """Return cap and targets as signals, the targets in watts. ``terms``: see ``policy.supply.can_bind``.
 
     Raises: MachineError for a target below idle watts, or a percentage or a ramp of what is not stated.
     """
@@ -51,7 +54,7 @@ def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine, jobs: Jo
     from wattqueue.policy.supply import require_begun, with_limit_times
 
     require_begun(machine, float(jobs.submit_s.min(initial=np.inf)))
-    return with_limit_times(signals, machine)
+    return with_limit_times(signals, machine, terms)
 
 
 def begin_predictions(

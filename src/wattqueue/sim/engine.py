@@ -223,10 +223,10 @@ class Simulation:
         curves = no_curves()
         if not (actual is None or isinstance(actual, Prediction)):
             curves, actual = actual.curves, actual.actual
-        signals = signals_of(cap, targets, machine, jobs)
+        needs = resolve(policy)
+        signals = signals_of(cap, targets, machine, jobs, needs.domain_terms)
         cap = signals.limit()
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
-        needs = resolve(policy)
         self.session = Session(policy, needs, begin_s=float(jobs.submit_s.min(initial=np.inf)))
         prediction = self.session.begin(jobs_for(policy.estimator, jobs), machine)
         planned_s, history = None, no_history(no_recent_runs())

@@ -161,6 +161,20 @@ class SimulatedWorld:
         act.set_predictions(self.kernel, rows, np.rint(watts * codes.MICRO).astype(np.int64))
 
 
+def _reason(world: SimulatedWorld, code: int) -> str:
+    """Return why an action was refused, by the code of its kernel; empty where it was carried out."""
+    supply = world.kernel.supply
+    if code != codes.REFUSED_POWER or not len(supply.marks):
+        return REASONS[code]
+    from wattqueue.kernels.supply_load import REFUSER
+
+    if not supply.marks[REFUSER]:
+        return REASONS[code]
+    domain = world.machine.supply_tree.domains[int(supply.number[supply.marks[REFUSER] - 1])]
+    supply.marks[REFUSER] = 0
+    return f"power domain {domain.name} has no room for its watts"
+
+
 def _start(world: SimulatedWorld, action: actions.StartJob) -> str:
     return start_job(world.kernel, world.names, action)
 
@@ -168,7 +182,7 @@ def _start(world: SimulatedWorld, action: actions.StartJob) -> str:
 def _frequency(world: SimulatedWorld, action: actions.SetFrequency) -> str:
     job, option = world.names.row(action.job), operator.index(action.option)
     call = world.bound.get(act.set_frequency) or world.bind(act.set_frequency, world.kernel, world.truth, world.log)
-    return REASONS[call(job, option)]
+    return _reason(world, call(job, option))
 
 
 def _device_limits(world: SimulatedWorld, action: actions.SetDeviceLimits) -> str:
@@ -181,17 +195,18 @@ def _device_limits(world: SimulatedWorld, action: actions.SetDeviceLimits) -> st
     if devices.min() < 0 or devices.max() >= world.machine.devices:
         return NO_OPTION
     kernel, truth, log, before = world.kernel, world.truth, world.log, np.empty(len(caps))
-    return REASONS[set_device_limits(kernel, truth, log, devices.astype(np.int32), caps * codes.MICRO, before)]
+    code = set_device_limits(kernel, truth, log, devices.astype(np.int32), caps * codes.MICRO, before)
+    return _reason(world, code)
 
 
 def _stop(world: SimulatedWorld, action: actions.StopNode) -> str:
     call = world.bound.get(act.stop_node) or world.bind(act.stop_node, world.kernel, world.truth)
-    return REASONS[call(operator.index(action.node))]
+    return _reason(world, call(operator.index(action.node)))
 
 
 def _wake(world: SimulatedWorld, action: actions.WakeNode) -> str:
     call = world.bound.get(act.wake_node) or world.bind(act.wake_node, world.kernel, world.truth)
-    return REASONS[call(operator.index(action.node))]
+    return _reason(world, call(operator.index(action.node)))
 
 
 def _requeue(world: SimulatedWorld, action: actions.Requeue) -> str:
@@ -206,17 +221,17 @@ def _requeue(world: SimulatedWorld, action: actions.Requeue) -> str:
 
 def _suspend(world: SimulatedWorld, action: actions.Suspend) -> str:
     call = world.bound.get(act.suspend) or world.bind(act.suspend, world.kernel, world.truth, world.log)
-    return REASONS[call(world.names.row(action.job))]
+    return _reason(world, call(world.names.row(action.job)))
 
 
 def _resume(world: SimulatedWorld, action: actions.Resume) -> str:
     call = world.bound.get(act.resume) or world.bind(act.resume, world.kernel, world.truth, world.log)
-    return REASONS[call(world.names.row(action.job))]
+    return _reason(world, call(world.names.row(action.job)))
 
 
 def _drain(world: SimulatedWorld, action: actions.DrainNode) -> str:
     call = world.bound.get(act.drain_node) or world.bind(act.drain_node, world.kernel, world.truth)
-    return REASONS[call(operator.index(action.node))]
+    return _reason(world, call(operator.index(action.node)))
 
 
 def _delay(world: SimulatedWorld, action: actions.DelayStart) -> str:

@@ -35,7 +35,7 @@ from wattqueue.kernels.state.queue import (
     Tree,
     UnitFactorTable,
 )
-from wattqueue.kernels.state.supply import SupplyClasses, SupplyLimits, SupplyPlacement
+from wattqueue.kernels.state.supply import SupplyClasses, SupplyLimits, SupplyLoad, SupplyPlacement
 from wattqueue.kernels.state.truth import (
     AnnouncedSteps,
     EventLoopState,
@@ -81,6 +81,7 @@ __all__ = [
     "Sensors",
     "SupplyClasses",
     "SupplyLimits",
+    "SupplyLoad",
     "SupplyPlacement",
     "Tree",
     "Truth",

@@ -48,6 +48,21 @@ class SupplyPlacement(NamedTuple):
     """(V,) int64 units that the job gets of each leaf."""
 
 
+class SupplyLoad(NamedTuple):
+    """What stands in the domains at one time: now, at a shadow time, or for a trial."""
+
+    free: Array
+    """(V,) int64 free units of each leaf."""
+    room: Array
+    """(G,) int64 limit less base, idle watts and jobs."""
+    drawn: Array
+    """(2, G) int64 for margins: net microwatts of its jobs, and the sum of the squares of what each draws (W^2)."""
+    below: Array
+    """(G,) int64 sums of the units of one entry that fit at the places below each domain."""
+    most: Array
+    """(G,) int64 units of it that fit below each domain."""
+
+
 @referenced
 class SupplyLimits(NamedTuple):
     """G power domains, those below others first, and V leaves: runs of units of one partition and one lowest domain.
@@ -55,6 +70,8 @@ class SupplyLimits(NamedTuple):
     All empty where no domain can hold a job back. Watts are microwatts of a domain's input (rule 22).
     """
 
+    number: Array
+    """(G,) int32 its place in the machine's tree (``model.supply.SupplyTree``)."""
     parent: Array
     """(G,) int32 the domain that feeds each, -1 for none."""
     gain: Array
@@ -65,6 +82,10 @@ class SupplyLimits(NamedTuple):
     """(G,) int64 the limit in force."""
     base: Array
     """(G,) int64 base and the idle watts of all its units."""
+    drawn: Array
+    """(2, G) int64 net microwatts of running jobs, and the sum of their squares (W^2); 0 without margins."""
+    terms: Array
+    """(3,) float64 of the margin: share, relative variance of a job's own, and that of all jobs together."""
     time: Array
     """(K,) float64 when limits change; the first row holds before its time, too."""
     limits: Array
@@ -85,6 +106,8 @@ class SupplyLimits(NamedTuple):
     """(P, V) int64 the same at the shadow time of each partition's reservation, without the reserved entry."""
     then_room: Array
     """(P, G) int64 room at that time, without the reserved entry."""
+    then_drawn: Array
+    """(P, 2, G) int64 ``drawn`` at that time, without the reserved entry."""
     then_below: Array
     """(P, G) int64 sums of the units of the reserved entry that fit then at the places below each domain."""
     then_most: Array
@@ -113,7 +136,11 @@ class SupplyLimits(NamedTuple):
     """(V,) int64 working space."""
     spare_room: Array
     """(G,) int64 working space."""
+    spare_drawn: Array
+    """(2, G) int64 working space."""
+    of_job: Array
+    """(G,) int64 working space: units of one job in each domain, 0 between two calls."""
     marks: Array
-    """(12,) int64 what ``kernels/supply.py`` keeps, by its constants."""
+    """(14,) int64 what ``kernels/supply_load.py`` keeps, by its constants."""
     classes: SupplyClasses
     placement: SupplyPlacement
