@@ -30,7 +30,7 @@ def books(site: Site) -> tuple[dict[str, int], int]:
         for name, state in database.execute("select name, state from live_budgets"):
             kind, key, *_ = json.loads(name)
             if kind == "job":
-                held[key.partition("@")[0]] = sum(json.loads(state)[-1].get("centre", {}).values())
+                held[key.partition("@")[0]] = sum(json.loads(state)[6].get("centre", {}).values())
             elif kind == "used":
                 used += int(state)
     return held, used
