@@ -82,11 +82,11 @@ def test_jobs_that_are_cut_run_to_their_limits_in_every_replay(tmp_path: Path) -
     )
     found = figures(tmp_path, rows=cut, cap=300.0)
     assert (found["jobs"], found["running"]) == (2, 2)
-    assert "2 jobs had not ended when the record was made: they run to their limits in every replay" in found["notes"]
-    assert any(note.startswith("2 jobs have no known watts") for note in found["notes"])
+    assert "2 jobs had not ended when the record was made: run to the limit in every replay" in found["notes"]
+    assert any(note.startswith("2 jobs without known watts") for note in found["notes"])
     assert found["own"]["wait_s"] == 0.5 * HOUR  # 3 waits for 2; 6 runs until 01:30 beside it
     late = figures(tmp_path, rows=cut, cap=200.0)["notes"]
-    assert any(note.startswith("1 jobs that ran at midnight do not fit beside the others") for note in late)
+    assert any(note.startswith("1 job that ran at midnight without room beside the others") for note in late)
 
 
 def test_a_job_that_never_runs_under_the_cap_leaves_nothing_to_compare(tmp_path: Path) -> None:

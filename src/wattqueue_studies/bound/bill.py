@@ -35,9 +35,9 @@ STEPS = 1 << 20
 LATE = 1e3
 """Ticks of cost for a tick by which a job starts too late: so much that no schedule with one is the best."""
 MOST_ROUNDS, AHEAD_S = 100, 1_800.0
+"""Lists in which late jobs move ahead, at most, and by how much more than they are late."""
 MOVED = 0.5
 """Share of tries in which a job that gets another target moves to its place in the list, too."""
-"""Lists in which late jobs move ahead, at most, and by how much more than they are late."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,15 +75,8 @@ class TariffLimit:
 
     def paid(self, watts: Floats, start_s: Floats, end_s: Floats) -> Floats:
         """Return what constant watts cost between starts and ends. Shapes (n,)."""
-        time = self.series.time_s
-        reached = np.append(0.0, np.cumsum(self.series.value[:-1] * np.diff(time)))
-
-        def until(at_s: Floats) -> Floats:
-            row = np.maximum(np.searchsorted(time, at_s, side="right") - 1, 0)
-            found: Floats = reached[row] + self.series.value[row] * (at_s - time[row])
-            return found
-
-        return watts * (until(end_s) - until(start_s)) / self.per_j
+        edges = np.column_stack((start_s, end_s)).ravel()
+        return watts * self.series.integrals(edges)[::2] / self.per_j
 
 
 def billed(instance: Instance, problem: Problem, tariff: TariffLimit) -> Instance:

@@ -161,7 +161,11 @@ class Master:
 
     def _column(self, job: int, option: int, start: int) -> tuple[Whole, Floats]:
         """Return the rows of a column, and its figures in them."""
-        used, share = self._usage(option, start)
+        end = start + int(self.instance.run[option])
+        low = int(np.searchsorted(self.edge, start, side="right")) - 1
+        high = min(int(np.searchsorted(self.edge, end, side="left")), len(self.length))
+        used = np.arange(low, max(high, low))
+        share = (np.minimum(self.edge[used + 1], end) - np.maximum(self.edge[used], start)) / self.length[used]
         amount = self.instance.amount[option] / self.unit
         resources = np.flatnonzero(amount).tolist()
         rows = [len(self.instance) + i * len(self.length) + used for i in resources]
@@ -169,16 +173,6 @@ class Master:
             np.concatenate((np.array([job]), *rows)),
             np.concatenate((np.ones(1), *(amount[i] * share for i in resources))),
         )
-
-    def _usage(self, option: int, start: int) -> tuple[Whole, Floats]:
-        """Return the intervals in which a run lies, and which share of each."""
-        end = start + int(self.instance.run[option])
-        low = int(np.searchsorted(self.edge, start, side="right")) - 1
-        high = min(int(np.searchsorted(self.edge, end, side="left")), len(self.length))
-        used = np.arange(low, max(high, low))
-        inside = np.minimum(self.edge[used + 1], end) - np.maximum(self.edge[used], start)
-        keep = inside > 0
-        return used[keep], inside[keep] / self.length[used[keep]]
 
     def solve(self) -> tuple[float, Floats, Floats] | None:
         """Return the value in ticks, prices (R, K), and the dual of each job (n,); None where the solver failed."""

@@ -47,11 +47,7 @@ class Billing:
 
     def lowest(self, edge: Whole) -> Whole:
         """Return the lowest price of each interval. Shape (K,)."""
-        first = np.searchsorted(self.time, edge[:-1], side="right") - 1
-        last = np.maximum(np.searchsorted(self.time, edge[1:], side="left"), first + 1)
-        padded = np.append(self.price, self.price[-1])
-        found: Whole = np.minimum.reduceat(padded, np.column_stack((first, last)).ravel())[::2]
-        return found
+        return _reduced(np.minimum, self.time, self.price, edge)
 
 
 class JobBlocks:
@@ -124,11 +120,7 @@ class Instance(JobBlocks):
 
     def greatest(self, resource: int, edge: Whole) -> Whole:
         """Return the most that is free of a resource at any time of each interval. Shape (K,)."""
-        first = np.searchsorted(self.time, edge[:-1], side="right") - 1
-        last = np.maximum(np.searchsorted(self.time, edge[1:], side="left"), first + 1)
-        padded = np.append(self.free[resource], 0)
-        found: Whole = np.maximum.reduceat(padded, np.column_stack((first, last)).ravel())[::2]
-        return found
+        return _reduced(np.maximum, self.time, self.free[resource], edge)
 
     def values(self) -> dict[str, Any]:
         """Return plain values, from which ``of_values`` makes it again."""
@@ -146,6 +138,14 @@ class Instance(JobBlocks):
         """Return the SHA-256 of all its numbers."""
         text = json.dumps(self.values(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _reduced(ufunc: np.ufunc, time: Whole, value: Whole, edge: Whole) -> Whole:
+    """Reduce the values that hold at any time of each interval between edges; the last holds for ever. Shape (K,)."""
+    first = np.searchsorted(time, edge[:-1], side="right") - 1
+    last = np.maximum(np.searchsorted(time, edge[1:], side="left"), first + 1)
+    found: Whole = ufunc.reduceat(np.append(value, value[-1]), np.column_stack((first, last)).ravel())[::2]
+    return found
 
 
 def plain_values(value: Any) -> Any:

@@ -5,6 +5,7 @@ What is found is the best schedule known, never called optimal. ``check`` replay
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,6 +117,7 @@ class Lists:
         Lists are improved block by block, in sweeps from begin to end, each with twice the tries of the one before.
         """
         n, best = len(begin.start), begin
+        tries = min(tries, math.factorial(min(n, 20)))  # so many lists there are
         size = min(BLOCK, max(FEW_JOBS, 3 * n // 4))
         sweeps = max(1, int(np.log2(tries / (2 * n * FEWEST_TRIES) + 1)))
         each = tries / (2 * n * (2**sweeps - 1))

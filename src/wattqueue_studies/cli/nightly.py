@@ -96,15 +96,9 @@ def run(options: NightlyVerb) -> None:
         from wattqueue.formats.atomic_folder import write_files
 
         write_files(options.out, {f"{day.name}.json": json.dumps(content) + "\n", f"{day.name}.html": shown.html()})
-    options.show(lambda: {**values, "over_nights": [_plain(one) for one in over]}, shown.lines)
+    options.show(lambda: {**values, "over_nights": [one.as_json() for one in over]}, shown.lines)
     if options.out is not None:
         options.say([f"{options.out / day.name}.html (with {day.name}.json)"])
-
-
-def _plain(one: Any) -> dict[str, Any]:
-    """Return a verdict in plain values."""
-    change = None if one.change is None else one.change.document()
-    return {"row": one.row, "nights": one.nights, "change_s": change, "verdict": one.word}
 
 
 def _day(options: NightlyVerb) -> Day:

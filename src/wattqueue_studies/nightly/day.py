@@ -22,6 +22,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.schedule import Schedule, State
 from wattqueue.parts.memory import with_needed_units
+from wattqueue.report import words
 from wattqueue.sim.reference import asked_partitions
 from wattqueue_studies.bound.windows import BoundWindow, cut_window
 
@@ -75,7 +76,8 @@ class DayRecord:
         if jobs.start_s is None:
             raise InputError("has no start of any job", where=where, hint="sacct --format=...,Submit,Start,End,...")
         open_ended = int(np.isin(jobs.extra.get("state", np.zeros(0, object)), UNENDED).sum())
-        more = f"{open_ended:,} jobs had not ended when the record was made: they run to their limits in every replay"
+        many = words.count(open_ended, "job")
+        more = f"{many} had not ended when the record was made: run to the limit in every replay"
         return cls(with_needed_units(jobs, machine), machine, (*notes, more) if open_ended else notes)
 
     @classmethod

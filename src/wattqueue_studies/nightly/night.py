@@ -16,6 +16,7 @@ from wattqueue.model.comparability import WorkDone, gate
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
+from wattqueue.report import words
 from wattqueue.runs.perform import RunInputs, TaskResult, load, perform, watts_stated
 from wattqueue.runs.task import Task
 from wattqueue.whatif.recorded import RecordedWaits, recorded_waits
@@ -217,14 +218,11 @@ class _Replays:
         peak = jobs.peak_power_w()
         unknown = len(jobs) if peak is None else int(np.isnan(peak).sum())
         late = int((own.run.schedule.start_s[:k] > self.window.begin_s).sum())
-        said = [
-            (unknown, "jobs have no known watts: each counts with its units' stated maximum, in every replay"),
-            (
-                late,
-                "jobs that ran at midnight do not fit beside the others under the cap in the replay, and wait there",
-            ),
-        ]
-        return [f"{count:,} {text}" for count, text in said if count]
+        said = (
+            (unknown, "without known watts: the stated maximum of the units counts in every replay"),
+            (late, "that ran at midnight without room beside the others under the cap in the replay: a wait there"),
+        )
+        return [f"{words.count(count, 'job')} {text}" for count, text in said if count]
 
 
 def _work(found: TaskResult) -> WorkDone:

@@ -40,6 +40,11 @@ class RowVerdict:
             return NOTHING_SHOWN
         return "better" if self.change.high < 0 else "worse" if self.change.low > 0 else NOTHING_SHOWN
 
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        change = None if self.change is None else self.change.document()
+        return {"row": self.row, "nights": self.nights, "change_s": change, "verdict": self.word}
+
 
 def kept_nights(files: Iterable[tuple[str, Any]]) -> list[Values]:
     """Return the nights among the JSON files of a folder, by date; other files are passed over.

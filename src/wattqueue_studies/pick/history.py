@@ -152,6 +152,5 @@ class QueueHistory:
 
     def past(self, now_s: float) -> Past:
         """Return the jobs that ended lately, which parts that learn are taught."""
-        rows = np.flatnonzero((self.end_s <= now_s) & (self.end_s > now_s - MEMORY_S))
-        rows = rows[np.argsort(self.end_s[rows], kind="stable")]
-        return Past(self.jobs.take(rows), self.end_s[rows])
+        rows = np.flatnonzero(self.end_s > now_s - MEMORY_S)
+        return Past.before(self.jobs.take(rows), self.end_s[rows], now_s)
