@@ -18,17 +18,16 @@ class ShortestFirst:
     """Start every entry that fits, the shortest walltime first. There are no reservations: wide jobs may starve."""
 
     def schedule(self, view: View) -> Sequence[Start]:
-        free, watts, taken, starts = view.free.copy(), view.available_w, set(), []
-        for entry in sorted(view.queue, key=lambda entry: view.jobs.walltime_s[view.entry_job(entry)]):
-            job, partition = view.entry_job(entry), view.entry_partition(entry)
-            for option in view.entry_options(entry):
-                net_w = view.net_watts(job, option)
-                # A job may have entries in several partitions; it starts through one of them.
-                if job not in taken and view.jobs.nodes[job] <= free[partition] and net_w <= watts:
-                    starts.append(Start(entry, option))
-                    taken.add(job)
-                    free[partition] -= view.jobs.nodes[job]
-                    watts -= net_w
+        fits = view.fitting  # one row for each entry and option that fits now
+        free, watts, taken, starts = view.free.tolist(), view.available_w, set(), []
+        for k in np.argsort(fits.walltime_s, kind="stable").tolist():
+            job, partition, nodes, net_w = fits.job[k], fits.partition[k], fits.nodes[k], fits.net_w[k]
+            # A job may have entries in several partitions; it starts through one of them.
+            if job not in taken and nodes <= free[partition] and net_w <= watts:
+                starts.append(Start(int(fits.entry[k]), int(fits.option[k])))
+                taken.add(job)
+                free[partition] -= nodes
+                watts -= net_w
         return starts
 
 

@@ -13,13 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.holding import held_by_domain
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps, excess_w, held, sum_of_products, with_times
-from wattqueue.model.stranding import racks_a_job, stranded
 
 HOUR_S = 3_600.0
 TAU_S = 10.0
@@ -91,6 +89,9 @@ def metrics(
         "mape_percent": mape_percent(schedule),
     }
     if machine.supply:
+        from wattqueue.model.holding import held_by_domain
+        from wattqueue.model.stranding import racks_a_job, stranded
+
         found |= {
             **stranded(jobs, schedule, machine, cap).figures(),
             "racks_a_job_mean": racks_a_job(schedule, machine),

@@ -366,7 +366,8 @@ class Session:
         view = driver.view(refusals, needs.pass_part)
         starts = priority = None
         if needs.custom_pass is not None:
-            answer = needs.custom_pass(view)
+            kernel = driver.kernel  # nothing can start where nothing waits, or no unit is free
+            answer = needs.custom_pass(view) if kernel.now.queued > 0 and kernel.units.free.max() > 0 else ()
             starts = tuple(listed(answer, (Start,), needs.pass_part, "schedule()"))
         elif needs.rerank is not None:
             priority = np.array(needs.rerank(view), np.float64)

@@ -23,6 +23,7 @@ from wattqueue.policy.state_view import StateView
 
 if TYPE_CHECKING:
     from wattqueue.policy.device_power import DevicePower
+    from wattqueue.policy.fitting import Fitting
     from wattqueue.policy.state_view import Floats, Ints
 
 UNIT_STATE_NAMES = ("on", "stopping", "off", "booting", "down", "draining")
@@ -85,6 +86,13 @@ class View(StateView):
         from wattqueue.policy import consented
 
         return consented.checkpoints(self, jobs)[0]
+
+    @property
+    def fitting(self) -> Fitting:
+        """Return the queued entries that fit now, with the options at which they do, as arrays."""
+        from wattqueue.policy.fitting import fitting
+
+        return fitting(self)
 
     @property
     def promises(self) -> list[Promise]:
