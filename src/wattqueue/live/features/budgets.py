@@ -329,8 +329,8 @@ def _most_node_w(planner: Planner, row: Job) -> float:
 
 def _parked(now: RoundState) -> set[str]:
     """Return the jobs that the controller stopped: their limits are ahead of the clock until they continue."""
-    stages = Stage.PARKED, Stage.RESUMING
-    return {_name(row) for row in now.jobs.rows(slot for slot in now.running if now.jobs.stage[slot] in stages)}
+    slots = np.array(now.running, np.int64)
+    return {_name(row) for row in now.jobs.rows(slots[np.isin(now.jobs.stage[slots], (Stage.PARKED, Stage.RESUMING))])}
 
 
 def _is_user(name: str) -> bool:
