@@ -85,7 +85,10 @@ def propose_lowest(supply: SupplyLimits, p: int, need: int, unit_net: int) -> in
     """Propose the lowest units with room; return how many there are, up to ``need``."""
     left, found = need, as_int64(0)
     for leaf in range(supply.leaf_start[p], supply.leaf_start[p + 1]):
-        if supply.free[leaf] > 0:
+        domain = as_int64(supply.leaf_domain[leaf])
+        # Most leaves without room are seen by their lowest domain; with a margin it has even less.
+        seen = supply.marks[MARGIN] == 0 and domain >= 0 and supply.room[domain] < unit_net
+        if supply.free[leaf] > 0 and not seen:
             count = take_spare(supply, as_int64(leaf), unit_net, min(left, as_int64(supply.free[leaf])))
             if count > 0:
                 supply.leaf[found] = leaf
