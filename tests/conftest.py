@@ -12,21 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import HealthCheck, settings
+
+import tests.profiles  # noqa: F401  loads the profile of this run
 
 pytest_plugins = ["tests.live.fixtures"]
-
-# ci: the same examples on every run, so that a red build is red again; dev: new ones each time.
-settings.register_profile(
-    "ci", derandomize=True, max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("dev", max_examples=60, deadline=None)
-settings.register_profile("thorough", max_examples=3_000, deadline=None)
-# The pass with kernels as plain Python is there for coverage and takes up to a hundred times longer an example.
-settings.register_profile("ci-plain", settings.get_profile("ci"), max_examples=15)
-PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci-plain" if PLAIN else "ci"))
-
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it are made by tempfile
 """A file system in memory, where the system has one."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.drivers import count_again, most_under_supply, take_listed_units
+from tests.profiles import examples
 from wattqueue.kernels.state import SupplyLoad
 from wattqueue.kernels.supply import CLASSES, new_supply
 from wattqueue.kernels.supply_load import TOUCHED, load_now
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(0, 2**32 - 1))
 def test_what_is_kept_along_paths_is_a_count_from_the_beginning(seed: int) -> None:
     """Racks below rows, some units in no domain, two partitions; jobs come and go."""

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.sim.invariants import units_of
 from tests.sim.test_supply import supplied_world
 from wattqueue.model.jobs import Jobs
@@ -92,7 +93,7 @@ def test_racks_are_runs_of_neighbours() -> None:
     assert "stranded_j" not in metrics(plain.jobs, plain.schedule, plain.power, plain.machine, Cap.none())
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.integers(0, 2**32 - 1))
 def test_against_sums_over_single_units(seed: int) -> None:
     world = supplied_world(seed)

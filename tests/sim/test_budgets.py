@@ -13,9 +13,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.sim.invariants import check_invariants
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.budgets import read_budgets
@@ -255,7 +256,7 @@ def must_start(done: Run, k: int, budgets: Sequence[Budget], ahead_s: float) -> 
     return last_s if all(alone) and len(alone) > 0 and last_s - float(jobs.submit_s[k]) > others_s else np.inf
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**31))
 def test_the_budget_is_never_exceeded(seed: int) -> None:
     check_month(seed)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.sim.test_profiles import workload
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
@@ -46,7 +47,7 @@ def test_a_phase_above_the_cap_by_hand() -> None:
     assert coarse.power.jobs_w.tolist() == [200.0, 200.0, 0.0]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**40), st.integers(1, 80), st.floats(0.3, 1.2))
 def test_figures_are_those_of_the_exact_series_however_it_is_cut(seed: int, steps: int, share: float) -> None:
     jobs, machine = workload(np.random.default_rng(seed), 20), plain_machine(8, 20.0)

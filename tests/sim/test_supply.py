@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.drivers import most_under_supply, take_listed_units
+from tests.profiles import examples
 from tests.reference.site_meter import NaiveSiteMeter
 from tests.reference.supply import NaiveSupply
 from tests.sim.invariants import units_of
@@ -115,19 +116,19 @@ def expect_twin(world: World, script: Any = None, ledger: Chance | None = None) 
     return run
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(SEEDS)
 def test_every_start_and_unit_is_the_twins(seed: int) -> None:
     expect_twin(supplied_world(seed))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(SEEDS)
 def test_with_failing_nodes(seed: int) -> None:
     expect_twin(supplied_world(seed, failures=True))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(SEEDS)
 def test_with_load_targets(seed: int) -> None:
     """Load targets limit the machine beside its domains, of options for use in targets and by consent, too."""
@@ -137,13 +138,13 @@ def test_with_load_targets(seed: int) -> None:
     )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(SEEDS)
 def test_conservative_plans_test_domains_where_a_place_is_now(seed: int) -> None:
     expect_twin(replace(supplied_world(seed, failures=seed % 3 == 0), code=codes.CONSERVATIVE))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(SEEDS)
 def test_device_limits_and_other_actions_on_running_jobs_and_nodes(seed: int) -> None:
     """What slows, suspends, requeues, stops or wakes changes every domain on the path, or is refused there."""
@@ -151,7 +152,7 @@ def test_device_limits_and_other_actions_on_running_jobs_and_nodes(seed: int) ->
     expect_twin(world, random_script(seed, world, parking=seed % 3 == 0))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(SEEDS, st.floats(0.5, 2.0), st.floats(0.0, 0.5), st.floats(0.0, 0.1))
 def test_each_domain_keeps_the_margin_of_its_own_jobs(seed: int, share: float, own: float, common: float) -> None:
     world = supplied_world(seed, failures=seed % 4 == 0)
@@ -178,7 +179,7 @@ def test_predictions_that_readings_correct(seed: int) -> None:
     expect_same(simulation.result(), world.twin(simulation.truth.reject, script=script, period=7.0, **more))
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS)
 def test_a_margin_that_the_meter_of_the_machine_moves(seed: int) -> None:
     """The adaptive ledger: its share and its standard deviations hold in every domain."""
@@ -212,7 +213,7 @@ def constant(world: World) -> World:
     )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(SEEDS)
 def test_no_domain_is_above_its_limit_and_every_job_that_fits_ends(seed: int) -> None:
     """Safety and its liveness twin: limits that never move."""
@@ -237,7 +238,7 @@ def unit_net_uw(run: Run, job: int, world: World) -> int:
     return max(round(watts * 1e6) - (0 if world.machine.cap_scope == "jobs" else round(idle * 1e6)), 0)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(SEEDS)
 def test_a_tree_that_never_binds_costs_nothing(seed: int) -> None:
     """Limits at the greatest watts of all units: not in the pass, the same starts and the same units."""
@@ -257,7 +258,7 @@ def test_a_tree_that_never_binds_costs_nothing(seed: int) -> None:
         assert units_of(run.schedule, job) == units_of(plain.schedule, job)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(SEEDS)
 def test_a_chain_of_single_domains_is_one_cap(seed: int) -> None:
     """The limit of a contract over the whole machine, the last of three in a row, is the cap of the same watts."""
@@ -281,7 +282,7 @@ def test_a_chain_of_single_domains_is_one_cap(seed: int) -> None:
         assert units_of(run.schedule, job) == units_of(plain.schedule, job)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(SEEDS)
 def test_no_promised_start_is_late_with_true_run_times(seed: int) -> None:
     """One partition, EASY: the head of the queue starts at its shadow time or earlier, in every domain."""
@@ -297,7 +298,7 @@ def test_no_promised_start_is_late_with_true_run_times(seed: int) -> None:
     assert np.nanmax(late, initial=-np.inf) <= 1e-6  # ends at another clock are rounded (rule 1)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(0, 2**32 - 1))
 def test_most_units_that_fit_over_all_subsets(seed: int) -> None:
     """The rank from the bottom up is the largest of all sets of free units that no limit forbids."""

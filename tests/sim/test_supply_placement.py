@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.reference.supply import NaiveSupply
 from tests.sim.invariants import units_of
 from tests.sim.test_against_twin import SEEDS, expect_same
@@ -43,19 +44,19 @@ def expect_twin(world: World, placement: Lowest | WattBalanced) -> Run:
     return run
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(SEEDS)
 def test_levelled_watts_are_the_twins(seed: int) -> None:
     expect_twin(supplied_world(seed, failures=seed % 3 == 0), WattBalanced())
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(SEEDS, st.integers(1, 4), st.booleans())
 def test_a_bound_on_racks_is_the_twins(seed: int, racks: int, levels: bool) -> None:
     expect_twin(supplied_world(seed), WattBalanced(racks=racks) if levels else Lowest(racks=racks))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(SEEDS)
 def test_ranked_units_are_the_twins(seed: int) -> None:
     """Units by (rank, number), without those that some domain has no room for."""
@@ -97,7 +98,7 @@ def racks_of(run: Run, job: int) -> list[int]:
     return [int(n) for n in np.bincount(racks, minlength=run.machine.units // SIZE)]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(SEEDS, st.integers(1, RACKS))
 def test_no_more_racks_than_the_bound_where_so_many_hold_the_job(seed: int, racks: int) -> None:
     """Racks without domains above them: a job has more only if no such number of racks holds it."""
@@ -117,7 +118,7 @@ def test_no_more_racks_than_the_bound_where_so_many_hold_the_job(seed: int, rack
         free, room = free - got, room - got * watts[job]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(SEEDS)
 def test_a_hot_job_leaves_racks_as_level_as_a_unit_allows(seed: int) -> None:
     """No unit of it, moved to another rack, brings watts a free unit closer together."""

@@ -36,7 +36,10 @@ class Fitting(NamedTuple):
 
 
 def fitting(view: StateView) -> Fitting:
-    """Return the pairs that have the units and the watts now (``View.fitting``)."""
+    """Return the pairs that have the units and the watts now (``View.fitting``).
+
+    Power domains are not asked: a start that they have no room for is refused when it is chosen (rule 22).
+    """
     own, queue = own_kernel(view), view.queue
     job = own.entries.job[queue]
     partition = (np.searchsorted(own.entries.start, queue, side="right") - 1).astype(np.int32)

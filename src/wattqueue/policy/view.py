@@ -89,7 +89,10 @@ class View(StateView):
 
     @property
     def fitting(self) -> Fitting:
-        """Return the queued entries that fit now, with the options at which they do, as arrays."""
+        """Return the queued entries that fit now, with the options at which they do, as arrays.
+
+        By units and by watts below the cap. A power domain may still refuse a start of them (rule 22).
+        """
         from wattqueue.policy.fitting import fitting
 
         return fitting(self)

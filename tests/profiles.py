@@ -1,0 +1,24 @@
+"""How many examples a property is tried on, by the run: continuous integration, kernels as plain Python, or by hand."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
+"""Whether kernels are plain Python. That pass is for coverage, and takes up to a hundred times longer an example."""
+
+# ci: the same examples on every run, so that a red build is red again; dev: new ones each time.
+settings.register_profile(
+    "ci", derandomize=True, max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("dev", max_examples=60, deadline=None)
+settings.register_profile("thorough", max_examples=3_000, deadline=None)
+settings.register_profile("ci-plain", settings.get_profile("ci"), max_examples=15)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci-plain" if PLAIN else "ci"))
+
+
+def examples(compiled: int) -> settings:
+    """Return settings with so many examples for compiled kernels, and no more than the profile's for plain Python."""
+    return settings(max_examples=min(compiled, settings.default.max_examples) if PLAIN else compiled)
