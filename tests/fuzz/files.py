@@ -18,6 +18,11 @@ MACHINE = (
     "frequencies_hz = [2e9, 1e9]\ndvfs_alpha = 2.0\nboot_s = 10.0\n"
     '[[partitions]]\nname = "b"\nnodes = 4\nmax_w = 200.0\n'
 )
+FED = (
+    'name = "fed"\ncap_scope = "machine"\n[[partitions]]\nname = "a"\nnodes = 4\nidle_w = 100.0\nmax_w = 300.0\n'
+    '[[supply]]\nname = "rack"\nnodes = "a[1-4]"\nlimit_w = 1000.0\n'
+)
+LAYERS = '---\n- resource: power\n  layers:\n    - nodes:  # rack\n        - "n[1-4]"\n      count: 599\n'
 POLICY = (
     '[one]\norder = "fcfs"\nbackfill = { part = "easy", queue_depth = 5 }\n'
     'estimator = { part = "history-mean", alpha = 1.0 }\n[two]\nledger = { part = "chance", epsilon = 0.1 }\n'
@@ -150,6 +155,8 @@ FILES = {
     "trace.swf": SWF,
     "sacct.psv": SACCT,
     "machine.toml": MACHINE,
+    "fed.toml": FED,
+    "resources.yaml": LAYERS,
     "policy.toml": POLICY,
     "grid.toml": CAMPAIGN,
     "live.toml": LIVE,

@@ -322,8 +322,8 @@ def bring_up(release: str, **more: Any) -> Iterator[SlurmLab]:
 
     ``more`` is for ``lab_of``.
     """
-    folder = Path(os.path.realpath(f"/tmp/wattqueue-drive-{os.getpid()}"))  # noqa: S108 - other users walk here
-    folder.mkdir(mode=0o755)
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="wattqueue-drive-", dir="/tmp")))  # noqa: S108 - short: sockets
+    folder.chmod(0o755)  # other users walk here
     operator = pwd.getpwnam(OPERATOR)
     home = folder / "live"
     home.mkdir(mode=0o755)
