@@ -322,7 +322,7 @@ def bring_up(release: str, **more: Any) -> Iterator[SlurmLab]:
 
     ``more`` is for ``lab_of``.
     """
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="wattqueue-drive-", dir="/tmp")))  # noqa: S108 - short: sockets
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="wattqueue-drive-", dir="/tmp")))
     folder.chmod(0o755)  # other users walk here
     operator = pwd.getpwnam(OPERATOR)
     home = folder / "live"
