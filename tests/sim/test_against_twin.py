@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.reference.simulator import Simulator, integral_j
 from tests.sim.invariants import check_invariants, units_of
 from tests.sim.workloads import NAMES, World, bounded_world, random_world, shortest_world
@@ -137,7 +138,7 @@ def test_with_random_actions(seed: int) -> None:
 
 
 @pytest.mark.compiled  # many ticks: as plain Python each world takes some seconds
-@settings(max_examples=20)
+@examples(20)
 @given(SEEDS)
 def test_with_phases_under_limits(seed: int) -> None:
     """True watts walk through random profiles, while limits come and go on sockets that jobs share."""
@@ -239,6 +240,7 @@ def test_shortest_first_looking_ahead_to_the_next_target(seed: int) -> None:
     expect_twins(world, script_if_odd(seed, world))
 
 
+@examples(12)  # the twin takes two seconds for each
 @given(SEEDS)
 def test_looking_ahead_to_all_announced_limits(seed: int) -> None:
     """Caps and targets of every pass; a conservative plan follows them."""
