@@ -19,7 +19,7 @@ from wattqueue.live.features.budgets import LATE_S
 from wattqueue.live.slurm.budget_qos import SLACK, STEP, QosUse, examine_qos, read_use
 from wattqueue.live.slurm.commands import SlurmError
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
+pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 QOS = "centre-energy"
 LIMIT_MIN = 5
 JOB_WM = 200 * LIMIT_MIN
