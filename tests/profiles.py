@@ -16,9 +16,10 @@ settings.register_profile(
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=3_000, deadline=None)
 settings.register_profile("ci-plain", settings.get_profile("ci"), max_examples=15)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci-plain" if PLAIN else "ci"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci-plain" if PLAIN else "ci")
+settings.load_profile(PROFILE)
 
 
 def examples(compiled: int) -> settings:
     """Return settings with so many examples for compiled kernels, and no more than the profile's for plain Python."""
-    return settings(max_examples=min(compiled, settings.default.max_examples) if PLAIN else compiled)
+    return settings(max_examples=min(compiled, settings.get_profile(PROFILE).max_examples) if PLAIN else compiled)
