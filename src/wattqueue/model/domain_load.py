@@ -44,9 +44,7 @@ class DomainLoad:
 
 def domain_loads(machine: Machine, schedule: Schedule, limit_w: Floats) -> list[DomainLoad]:
     """Return the jobs of each domain with a limit. ``limit_w`` (D,): the limits to compare with, inf for none."""
-    tree = machine.supply_tree
-    in_watts = machine.cap_scope == "machine"
-    idle = tree.input_uw([part.idle_w if in_watts else 0.0 for part in machine.partitions]) / 1e6
+    tree, idle = machine.supply_tree, machine.supply_idle_uw / 1e6
     held = HeldUnits.of(schedule)
     found = []
     for k in np.flatnonzero(np.isfinite(limit_w)):
@@ -70,6 +68,6 @@ def added_w(machine: Machine, schedule: Schedule, unit_w: Floats) -> Floats:
 
     ``unit_w`` (n, ...): watts of a unit of each job. Idle watts count in a domain unless the cap is one of jobs alone.
     """
-    idle = np.array([part.idle_w if machine.cap_scope != "jobs" else 0.0 for part in machine.partitions])
+    idle = np.array(machine.unit_net_idle_w)
     there = np.where(schedule.option >= 0, idle[machine.option_partition[schedule.option]], 0.0)
     return np.asarray(np.maximum(unit_w - there.reshape(-1, *[1] * (unit_w.ndim - 1)), 0.0), np.float64)

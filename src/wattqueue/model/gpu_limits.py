@@ -60,6 +60,11 @@ def share_left(demand_w: Floats, limit_w: Floats) -> Floats:
     return share
 
 
+def limit_that_leaves(drawn_w: float, demand_w: float) -> float:
+    """Return the limit under which a job of ``demand_w`` without one draws ``drawn_w``, below that; all above idle."""
+    return float((drawn_w**-8 - demand_w**-8) ** -0.125)
+
+
 @dataclass(frozen=True)
 class GpuCurve:
     """Run time over that without a limit, by the share of the watts above idle that is left.

@@ -199,6 +199,21 @@ class Machine:
 
         return SupplyTree.of(self.supply, self.partitions, in_watts=self.cap_scope == "machine")
 
+    @property
+    def unit_scope_idle_w(self) -> list[float]:
+        """Return what an idle unit of each partition draws in the cap's scope. Shape (P,)."""
+        return [part.idle_w if self.cap_scope == "machine" else 0.0 for part in self.partitions]
+
+    @property
+    def unit_net_idle_w(self) -> list[float]:
+        """Return what a unit of each partition draws beside a job's net watts: 0 if the cap covers jobs alone. (P,)"""
+        return [part.idle_w if self.cap_scope != "jobs" else 0.0 for part in self.partitions]
+
+    @cached_property
+    def supply_idle_uw(self) -> NDArray[np.int64]:
+        """Return the input of each power domain in microwatts while no job runs. Shape (D,)."""
+        return self.supply_tree.input_uw(self.unit_scope_idle_w)
+
     def by_unit(self, figures: Sequence[float]) -> NDArray[np.float64]:
         """Return for each unit the figure of its partition. ``figures``: one for each partition. Shape (U,)."""
         return np.repeat(np.array(figures, np.float64), [p.units for p in self.partitions])

@@ -118,6 +118,16 @@ class HeldUnits:
         where = ranges(schedule.unit_start, count)
         return cls(job, schedule.unit_low[where], schedule.unit_high[where])
 
+    def groups(self, number: Ints, jobs: int) -> NDArray[np.int64]:
+        """Return of how many groups of neighbouring units each job holds some. Shape (jobs,).
+
+        ``number`` (U,): the group of each unit, rising by at most one from unit to unit.
+        """
+        low, high = number[self.low].astype(np.int64), number[self.high].astype(np.int64)
+        same = np.zeros(len(low), np.int64)  # an interval begins in the group in which the one before it ended
+        same[1:] = (self.job[1:] == self.job[:-1]) & (low[1:] == high[:-1])
+        return np.bincount(self.job, high - low + 1 - same, jobs).astype(np.int64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PowerSeries:

@@ -63,12 +63,7 @@ def racks_a_job(schedule: Schedule, machine: Machine) -> float | None:
     own = machine.supply_tree.of_unit
     cut = np.concatenate(([True], own[1:] != own[:-1]))
     cut[machine.unit_start[1:-1]] = True
-    rack = np.cumsum(cut)
-    held = HeldUnits.of(schedule)
-    low, high = rack[held.low], rack[held.high]
-    same = np.zeros(len(low), np.bool_)
-    same[1:] = (held.job[1:] == held.job[:-1]) & (low[1:] == high[:-1])
-    racks = np.bincount(held.job, high - low + 1 - same, len(schedule.state))[schedule.ran]
+    racks = HeldUnits.of(schedule).groups(np.cumsum(cut, dtype=np.int32), len(schedule.state))[schedule.ran]
     return float(racks.mean()) if len(racks) else None
 
 

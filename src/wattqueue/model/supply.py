@@ -88,10 +88,14 @@ class SupplyDomain:
 
     def limit_at(self, time_s: float) -> float:
         """Return the limit at a time, in watts; inf for none. The first one holds before its time, too (rule 1)."""
+        return float(self.limits_at(np.array([time_s]))[0])
+
+    def limits_at(self, times_s: Floats) -> Floats:
+        """Return the limit at each of some times, as ``limit_at``. Shapes (k,)."""
         if not self.limit_s:
-            return self.least_limit_w
-        row = int(np.searchsorted(self.limit_s, time_s, side="right")) - 1
-        return self.limits_w[max(row, 0)]
+            return np.full(len(times_s), self.least_limit_w)
+        row = np.searchsorted(self.limit_s, times_s, side="right") - 1
+        return np.array(self.limits_w, np.float64)[np.maximum(row, 0)]
 
 
 class Part(Protocol):
@@ -205,6 +209,23 @@ class SupplyTree:
             ],
             np.int64,
         )
+
+    @cached_property
+    def gain(self) -> Floats:
+        """Return the watts that each domain counts for a watt of a unit below it, the greatest of them. Shape (D,)."""
+        return np.array([max(part.gain for part in parts) for parts in self.below], np.float64)
+
+    def among(self, keep: NDArray[np.bool_]) -> Ints:
+        """Return the lowest kept domain at or above each, by its number among the kept ones; -1 where there is none.
+
+        ``keep`` (D,). Shape (D + 1,): the last row stands for no domain, -1.
+        """
+        number = np.full(len(keep) + 1, -1, np.int32)
+        number[:-1][keep] = np.arange(np.count_nonzero(keep))
+        for k in reversed(range(len(keep))):  # those that feed others come last
+            if number[k] < 0:
+                number[k] = number[self.parent[k]]
+        return number
 
     @cached_property
     def times_s(self) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.domain_load import added_w
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import HeldUnits, Schedule
@@ -41,22 +42,18 @@ class BindingTree(NamedTuple):
     def of(cls, machine: Machine, unit_w: Floats) -> BindingTree:
         """Return the tree; ``unit_w`` (P,) the greatest net watts of a unit."""
         tree = machine.supply_tree
-        idle = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]
-        most = tree.input_uw([a + b for a, b in zip(idle, unit_w.tolist(), strict=True)]) / 1e6
+        most = tree.input_uw([a + b for a, b in zip(machine.unit_scope_idle_w, unit_w.tolist(), strict=True)]) / 1e6
         keep = np.array([domain.least_limit_w for domain in tree.domains]) < most
         kept = np.flatnonzero(keep)
-        row = np.full(len(keep) + 1, len(kept), np.int64)
-        row[kept] = np.arange(len(kept))
-        for k in reversed(range(len(keep))):
-            if not keep[k]:
-                row[k] = row[tree.parent[k]]
+        number = tree.among(keep).astype(np.int64)
+        row = np.where(number < 0, len(kept), number)
         tops = np.flatnonzero(tree.parent < 0)
         return cls(
             row[tree.of_unit],
             [int(row[tree.parent[k]]) for k in kept],
             kept.tolist(),
-            tree.input_uw(idle)[kept] / 1e6,
-            np.array([max(part.gain for part in tree.below[k]) for k in kept], np.float64),
+            machine.supply_idle_uw[kept] / 1e6,
+            tree.gain[kept],
             len(tops) == 1 and bool(keep[tops[0]]),
             np.diff(machine.unit_start),
         )
@@ -66,11 +63,7 @@ class BindingTree(NamedTuple):
         domains = [machine.supply_tree.domains[k] for k in self.domain]
         found = np.empty((len(domains), len(times)))
         for k, domain in enumerate(domains):
-            limit: Floats | float = domain.least_limit_w
-            if domain.limit_s:
-                where = np.searchsorted(domain.limit_s, times, side="right") - 1
-                limit = np.array(domain.limits_w)[np.maximum(where, 0)]
-            found[k] = (limit - self.fixed[k]) / self.gain[k]
+            found[k] = (domain.limits_at(times) - self.fixed[k]) / self.gain[k]
         return found
 
 
@@ -94,9 +87,8 @@ class UnitsHeld(NamedTuple):
         """Return them for the jobs that ran."""
         ran = schedule.ran
         part = machine.option_partition[np.maximum(schedule.option, 0)]
-        below = 0.0 if machine.cap_scope == "jobs" else 1.0
-        idle = np.array([one.idle_w * below for one in machine.partitions])
-        net = np.maximum(np.nan_to_num(schedule.predicted_w) / jobs.nodes - idle[part], 0.0)
+        idle = machine.unit_net_idle_w
+        net = added_w(machine, schedule, np.nan_to_num(schedule.predicted_w) / jobs.nodes)
         unit_w = np.array(
             [
                 float(net[ran & (part == p)].max(initial=0.0)) if one.max_w is None else max(one.max_w - idle[p], 0.0)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import NODES_ASKED, Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.schedule import Schedule
+from wattqueue.model.schedule import HeldUnits, Schedule
 from wattqueue.parts.order._eligible import allowed_by_user
 
 GPUS = "gpus"
@@ -112,13 +112,7 @@ def spread_over_nodes(schedule: Schedule, machine: Machine) -> int:
     """Return how many jobs have GPUs of more nodes than would hold as many, where units are GPUs."""
     per_node = np.array([part.units_per_node if part.unit == "gpu" else 0 for part in machine.partitions])
     of_nodes = np.append(per_node[machine.option_partition], 0)[schedule.option]  # option -1: never ran
-    rows = np.flatnonzero(schedule.ran & (of_nodes > 1))
-    count = schedule.unit_count[rows].astype(np.int64)
-    job = np.repeat(np.arange(len(rows)), count)
-    at = np.repeat(schedule.unit_start[rows] - np.cumsum(count) + count, count) + np.arange(len(job))
-    low, high = schedule.unit_low[at], schedule.unit_high[at]
-    first, last = machine.node_of_unit[low], machine.node_of_unit[high]
-    again = np.append(False, (job[1:] == job[:-1]) & (first[1:] == last[:-1]))[: len(job)]
-    nodes = np.bincount(job, weights=last - first + 1 - again, minlength=len(rows))
-    units = np.bincount(job, weights=high - low + 1, minlength=len(rows))
-    return int((nodes > np.ceil(units / of_nodes[rows])).sum())
+    held = HeldUnits.of(schedule)
+    nodes = held.groups(machine.node_of_unit, len(of_nodes))
+    units = np.bincount(held.job, held.high - held.low + 1, len(of_nodes))
+    return int((schedule.ran & (of_nodes > 1) & (nodes > np.ceil(units / np.maximum(of_nodes, 1)))).sum())

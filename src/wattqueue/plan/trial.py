@@ -69,11 +69,9 @@ class Trials:
     def lattice(self, nodes: int) -> tuple[int, int]:
         """Return the lowest place whose limits carry the idle machine, and the first whose limits never bind."""
         machine = self.setup.growth.grown(nodes, math.inf)
-        parts = machine.partitions
-        idle = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in parts]
         most = [self.setup.growth.scope_w(w, p) for p, w in enumerate(self.setup.greatest_unit_w)]
         high = self._place(machine, most) + 1
-        return max(self._place(machine, idle) + 1, high - LOWEST), high
+        return max(self._place(machine, machine.unit_scope_idle_w) + 1, high - LOWEST), high
 
     def _place(self, machine: Machine, unit_w: list[float]) -> int:
         """Return the lowest place whose limits carry units that draw so much, (P,)."""

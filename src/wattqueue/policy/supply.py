@@ -58,7 +58,7 @@ def can_bind(machine: Machine, unit_w: Floats, terms: Terms = NO_MARGIN) -> NDAr
     most, (share, own, common) = tree.input_uw(watts), terms
     found: NDArray[np.bool_] = np.rint(limit * 1e6) < most
     if terms != NO_MARGIN:
-        idle = tree.input_uw([part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions])
+        idle = machine.supply_idle_uw
         kept = share * ((most - idle) * (1.0 + np.sqrt(own + common)) + 2.0)
         found |= limit * 1e6 - idle < kept
     return found
@@ -83,19 +83,14 @@ def supply_limits(
     if not keep.any():
         return no_supply()
     tree, kept = machine.supply_tree, np.flatnonzero(keep)
-    number = np.full(len(keep) + 1, -1, np.int32)  # the last one stands for no domain
-    number[kept] = np.arange(len(kept))
-    for k in reversed(range(len(keep))):  # those that feed others come last
-        if number[k] < 0:
-            number[k] = number[tree.parent[k]]
+    number = tree.among(keep)
     times_s = kept_times_s(machine, keep)
-    limits = [[round(tree.domains[k].limit_at(time_s) * 1e6) for k in kept] for time_s in times_s]
-    idle_w = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]
+    limits_w = np.stack([tree.domains[k].limits_at(np.array(times_s)) for k in kept], axis=1)
     found = new_supply(
         number[tree.parent[kept]],
-        np.array([max(part.gain for part in tree.below[k]) for k in kept], np.float64),
-        tree.input_uw(idle_w)[kept],
-        np.array(limits, np.int64),
+        tree.gain[kept],
+        machine.supply_idle_uw[kept],
+        np.rint(limits_w * 1e6).astype(np.int64),
         np.array(times_s, np.float64),
         number[tree.of_unit],
         machine.unit_start,
@@ -223,7 +218,7 @@ def held_back_by(machine: Machine, view: KernelView, reason: NDArray[np.int8]) -
 def _tightest(machine: Machine, p: int, unit_uw: int) -> str:
     """Return the domain that forbids most units of partition p, at their net watts, on an idle machine."""
     tree = machine.supply_tree
-    idle = tree.input_uw([part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions])
+    idle = machine.supply_idle_uw
     units, forbidden = [0] * len(tree.domains), [0] * len(tree.domains)
     for k, domain in enumerate(tree.domains):
         own = [part for part in tree.below[k] if part.partition == p]

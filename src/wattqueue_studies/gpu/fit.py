@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.model.gpu_limits import GpuCurve, LimitedRun, floor_of, pooled_curve, share_left
+from wattqueue.model.gpu_limits import GpuCurve, LimitedRun, floor_of, limit_that_leaves, pooled_curve, share_left
 from wattqueue.model.jobs import Floats
 
 EXPONENTS = (0.2, 3.0)
@@ -56,7 +56,7 @@ class FittedWorkload:
         drawn, room = float(run.watts[0] - kind.idle_w), float(run.limit_w[0] - kind.idle_w)
         kept = 1.0
         if 0.0 < drawn < HELD_BACK * demand:
-            kept = float((drawn**-8 - demand**-8) ** -0.125) / room  # share_left, solved for the limit
+            kept = limit_that_leaves(drawn, demand) / room
         share = np.clip(drawn / demand, 0.0, 1.0) if demand > 0.0 else 1.0
         pooled = float(np.log(kind.curve.time_factor(np.array([share]))[0]))
         own = float(np.log(run.time_s[0] / run.time_s[-1]))

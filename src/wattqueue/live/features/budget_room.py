@@ -25,7 +25,7 @@ from wattqueue.model.budgets import Book
 from wattqueue.model.machine import Machine
 
 GONE_S = 300.0
-"""So long it is told which jobs are gone: their licences are taken off what was read as occupied before."""
+"""For so long the file lists jobs that are gone: their licences are taken off what was read as occupied before."""
 
 
 class WithDemand(Protocol):

@@ -29,8 +29,7 @@ def domain_watts(now: RoundState) -> dict[str, tuple[float, float]]:
         each = float(jobs.net_w[slot]) / max(len(jobs.row[slot].node_names), 1)
         for unit in units:
             own[tree.of_unit[unit], layout.row_of(unit)] += each
-    idle = tree.input_uw([part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]) / 1e6
-    found = {}
+    idle, found = machine.supply_idle_uw / 1e6, dict[str, tuple[float, float]]()
     for k, domain in enumerate(tree.domains):
         limit_w = domain.limit_at(now.now_s)
         if math.isfinite(limit_w):

@@ -128,7 +128,6 @@ def _as_deep(parts: Sequence[_Part], machine: Machine) -> list[_Part]:
 def _count(machine: Machine, k: int) -> int:
     """Return how many whole watts of nodes a domain has room for; what its nodes draw at most where it has no limit."""
     tree, domain = machine.supply_tree, machine.supply_tree.domains[k]
-    idle = [part.idle_w if machine.cap_scope == "machine" else 0.0 for part in machine.partitions]
     units = sum(part.units for part in tree.below[k])
     if not math.isfinite(domain.least_limit_w):
         watts = 0.0
@@ -137,12 +136,10 @@ def _count(machine: Machine, k: int) -> int:
             if most is None:
                 hint = f"state max_w of {machine.partitions[part.partition].name}, or a limit"
                 raise MachineError("no limit, and nodes without a maximum", where=f"supply {domain.name}", hint=hint)
-            below = 0.0 if machine.cap_scope == "jobs" else machine.partitions[part.partition].idle_w
-            watts += part.units * max(most - below, 0.0)
+            watts += part.units * max(most - machine.unit_net_idle_w[part.partition], 0.0)
         return math.ceil(watts)
-    room_uw = round(domain.least_limit_w * 1e6) - int(tree.input_uw(idle)[k]) - units  # each unit is rounded up there
-    gain = max(part.gain for part in tree.below[k])
-    return max(math.floor(room_uw / gain / 1e6 * (1.0 - 1e-12)), 0)
+    room_uw = round(domain.least_limit_w * 1e6) - int(machine.supply_idle_uw[k]) - units  # each unit is rounded up
+    return max(math.floor(room_uw / float(tree.gain[k]) / 1e6 * (1.0 - 1e-12)), 0)
 
 
 def hres_text(machine: Machine, layers: Sequence[HresLayer]) -> str:
