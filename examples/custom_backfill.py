@@ -7,6 +7,7 @@ The same part works on the command line: ``wattqueue simulate ... --policy custo
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -18,13 +19,13 @@ class ShortestFirst:
     """Start every entry that fits, the shortest walltime first. There are no reservations: wide jobs may starve."""
 
     def schedule(self, view: View) -> Sequence[Start]:
-        fits = view.fitting  # one row for each entry and option that fits now
         free, watts, taken, starts = view.free.tolist(), view.available_w, set(), []
-        for k in np.argsort(fits.walltime_s, kind="stable").tolist():
-            job, partition, nodes, net_w = fits.job[k], fits.partition[k], fits.nodes[k], fits.net_w[k]
+        # One row for each entry and option that fits now, with the walltime in the last column.
+        rows = zip(*(column.tolist() for column in view.fitting), strict=True)
+        for entry, option, job, partition, nodes, net_w, _ in sorted(rows, key=itemgetter(-1)):
             # A job may have entries in several partitions; it starts through one of them.
             if job not in taken and nodes <= free[partition] and net_w <= watts:
-                starts.append(Start(int(fits.entry[k]), int(fits.option[k])))
+                starts.append(Start(entry, option))
                 taken.add(job)
                 free[partition] -= nodes
                 watts -= net_w

@@ -80,7 +80,8 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.base_fits": {"drains": "base_uw_in base_fits", "ledger": "available_with change_base"},
     "simulator.Simulator.queued_entries": {
         "entries": "entry_partition enqueue enqueue_job",
-        "view_lists": "list_queue list_running",
+        "view_lists": "list_queue list_running list_fitting fitting_limits seek may_start",
+        "loop": "asks_pass",
     },
     "simulator.Simulator.net": {
         "entries": "row_of unit_uw net_watt equal_net ready_units least_net units_differ",

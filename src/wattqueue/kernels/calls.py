@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     from wattqueue.kernels.speed import set_device_limits as set_device_limits
     from wattqueue.kernels.unit_watts import mean_factors as mean_factors
     from wattqueue.kernels.unit_watts import sum_units as sum_units
+    from wattqueue.kernels.view_lists import list_fitting as list_fitting
     from wattqueue.kernels.view_lists import list_queue as list_queue
     from wattqueue.kernels.view_lists import list_running as list_running
+    from wattqueue.kernels.view_lists import may_start as may_start
 
 _ENTRIES = {
     "actions": "delay_start drain_node least_nets least_of_jobs net_of_start requeue resume set_frequency set_margin "
@@ -58,7 +60,7 @@ _ENTRIES = {
     "schedule": "schedule_once",
     "speed": "set_device_limits",
     "unit_watts": "mean_factors sum_units",
-    "view_lists": "list_queue list_running",
+    "view_lists": "list_fitting list_queue list_running may_start",
 }
 _MODULES = {name: module for module, names in _ENTRIES.items() for name in names.split()}
 """Module of each entry."""

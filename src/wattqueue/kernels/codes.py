@@ -71,6 +71,7 @@ REDISTRIBUTE = 0
 # Bits of EventLoopState.stop_mask and happened: when Python wants to be asked, and what happened at this instant.
 STOP_FOR_PREDICTION = 1
 STOP_FOR_PASS = 2
+STOP_FOR_START = 4  # for passes in which something may start
 STOP_ON_ARRIVAL = 8
 STOP_ON_COMPLETION = 16
 STOP_ON_SIGNAL = 32

@@ -59,6 +59,7 @@ from wattqueue.kernels.state.site_meter import READ_AT, SiteMeter
 from wattqueue.kernels.supply import has_supply
 from wattqueue.kernels.supply_classes import put_limits
 from wattqueue.kernels.ticks import begin_phases, tick
+from wattqueue.kernels.view_lists import may_start
 
 INF = float("inf")
 ADVANCE = 0
@@ -343,11 +344,17 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
         return -1
     loop.pass_at_s = INF
     loop.phase = APPLY
-    if view.now.queued > 0 and loop.stop_mask & codes.STOP_FOR_PASS:
+    if view.now.queued > 0 and loop.stop_mask & (codes.STOP_FOR_PASS | codes.STOP_FOR_START):
         view.now.last_pass_s = time_s
-        return codes.NEED_PASS
+        return codes.NEED_PASS if loop.stop_mask & codes.STOP_FOR_PASS or asks_pass(view) else -1
     schedule(view)
     return -1
+
+
+@separate
+def asks_pass(view: KernelView) -> int:
+    """Return 1 where a pass in Python has something to start, so that other runs compile nothing of the question."""
+    return may_start(view)
 
 
 @inlined

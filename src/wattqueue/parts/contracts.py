@@ -38,7 +38,7 @@ names it. A simulation's table has the jobs that will be submitted later, too, w
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,8 +175,7 @@ class Entries:
     """Never NaN; only the order of the values matters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """One start that a custom backfill decides on."""
 
     entry: int

@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wattqueue.model.ranges import ranges
-from wattqueue.policy.state_view import own_kernel
+from wattqueue.kernels.bound_entries import bind
+from wattqueue.kernels.calls import list_fitting
+from wattqueue.kernels.view_lists import FittingRows
+from wattqueue.policy.state_view import read_only
 
 if TYPE_CHECKING:
-    from wattqueue.policy.state_view import Floats, Ints, StateView
+    from wattqueue.kernels.state import KernelView
+    from wattqueue.policy.state_view import Floats, Ints
 
 
 class Fitting(NamedTuple):
     """Pairs of a queued entry and an option at which it fits now, beside nothing else that starts. Shapes (k,).
 
-    In queue order; of one entry the highest frequency first.
+    In queue order; of one entry the highest frequency first. The arrays are the driver's memory: what they show holds
+    until the view is asked again.
     """
 
     entry: Ints
@@ -35,39 +39,30 @@ class Fitting(NamedTuple):
     """Requested seconds."""
 
 
-def fitting(view: StateView) -> Fitting:
-    """Return the pairs that have the units and the watts now (``View.fitting``).
+class FittingList:
+    """Lists the pairs of one view again and again, into the same memory; it grows when there are more than ever."""
 
-    Power domains are not asked: a start that they have no room for is refused when it is chosen (rule 22).
-    """
-    own, queue = own_kernel(view), view.queue
-    job = own.entries.job[queue]
-    partition = (np.searchsorted(own.entries.start, queue, side="right") - 1).astype(np.int32)
-    kept = np.flatnonzero(own.nodes[job] <= own.units.free[partition])
-    if not len(kept):
-        nothing = np.empty(0, np.int32)
-        return Fitting(nothing, nothing, nothing, nothing, nothing, np.empty(0), np.empty(0))
-    queue, job, partition = queue[kept], job[kept], partition[kept]
-    if own.now.in_target or len(own.by_unit.factors.table):
-        # Windows and watts follow from consent or from the very units: kernels know them entry by entry.
-        options = [view.entry_options(entry) for entry in queue.tolist()]
-        option = np.array([each.start for each in options], np.int64)
-        last = np.array([each.stop - 1 for each in options], np.int64)
-    else:
-        option, last = own.entries.first[queue], own.entries.plain[queue]
-    if (last > option).any():
-        count = np.maximum(last, option).astype(np.int64) - option + 1
-        option = ranges(option.astype(np.int64), count)
-        queue, job, partition = np.repeat(queue, count), np.repeat(job, count), np.repeat(partition, count)
-    net_w = view.net_watts_of(job, option)
-    fits = np.flatnonzero(net_w <= view.available_w)
-    job = job[fits]
-    return Fitting(
-        queue[fits],
-        option[fits].astype(np.int32),
-        job,
-        partition[fits],
-        own.nodes[job],
-        net_w[fits],
-        view.jobs.walltime_s[job],
-    )
+    __slots__ = ("found", "shown", "view", "write")
+
+    def __init__(self, view: KernelView, room: int = 64) -> None:
+        """Prepare for a view: room for so many pairs at first."""
+        self.view = view
+        rows = FittingRows(*(np.empty(room, kind) for kind in (*(np.int32,) * 5, *(np.float64,) * 2)))
+        self.shown = Fitting._make(map(read_only, rows))
+        self.found: dict[int, Fitting] = {}
+        """The arrays as they are shown, by the number of pairs."""
+        self.write = bind(list_fitting, view, rows)
+
+    def now(self) -> Fitting:
+        """Return the pairs that have the units and the watts now (``View.fitting``).
+
+        Power domains are not asked: a start that they have no room for is refused when it is chosen (rule 22).
+        """
+        count = self.write()
+        found = self.found.get(count)
+        if found is None:
+            if count > len(self.shown.entry):
+                self.__init__(self.view, 2 * count)  # type: ignore[misc]
+                return self.now()
+            found = self.found[count] = Fitting._make(column[:count] for column in self.shown)
+        return found

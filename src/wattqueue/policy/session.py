@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import PolicyError, WattQueueError
 from wattqueue.kernels import calls as act
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.calls import schedule_once
+from wattqueue.kernels.calls import may_start, schedule_once
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.actions import Action, Refusal, Requeue, StartJob
@@ -46,6 +46,7 @@ from wattqueue.policy.estimation import EstimatorSession
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.run_times import run_times_batch
+from wattqueue.policy.state_view import own_kernel, start_checked
 from wattqueue.policy.target_limits import LIFTED, TargetLimits
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ NOTHING: tuple[Refusal, ...] = ()
 INF = float("inf")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PassResult:
+class PassResult(NamedTuple):
     """What the Python parts of a pass answered: with the view, all that the pass depends on."""
 
     margin_w: float = 0.0
@@ -128,6 +128,13 @@ class Session:
         """Whether the driver's compiled loop learns and predicts watts itself."""
         self.plans_in_loop = False
         """Whether it learns and predicts run times itself."""
+        self.asks_at_starts = needs.custom_pass is not None and needs.margin_w is None
+        """Whether the pass need only be run where an entry that waits may start (``kernels/view_lists.py``).
+
+        A margin in Python is asked for in each pass, and says what may start; a new order changes priorities.
+        """
+        self.asks_in_loop = False
+        """Whether it stops for a pass in Python only where something may start (``asks_at_starts``)."""
         self.events = [sum(EVENT_BITS[event] for event in control.events) for control in needs.controls]
         self.due = [
             begin_s if control.period_s > 0 or events & NEW_AT_FIRST else np.inf
@@ -154,7 +161,7 @@ class Session:
         if self.learns or self.plans:
             bits |= codes.STOP_FOR_PREDICTION
         if self.needs.pass_in_python:
-            bits |= codes.STOP_FOR_PASS
+            bits |= codes.STOP_FOR_START if self.asks_at_starts else codes.STOP_FOR_PASS
         return bits
 
     def next_due_s(self) -> float:
@@ -351,7 +358,7 @@ class Session:
         """Run the pass of this instant; return what its Python parts answered. Starts are in the kernel's buffer.
 
         The margin comes first, because it changes the budget. A start of a pass in Python that does not fit is refused
-        and counted, and the pass goes on.
+        and counted, and the pass goes on. A pass in Python is asked where an entry that waits may start.
 
         Raises: PolicyError for a margin below 0 or not finite (it would raise the cap), or an answer that is no list
         of starts.
@@ -361,28 +368,25 @@ class Session:
         if not needs.pass_in_python:
             schedule_once(driver.kernel)
             return PassResult()
-        refusals = self._pending(_PASS)
-        margin = self._margin_w(driver, refusals)
+        refusals = self._pending(_PASS) if self.pending[_PASS] else NOTHING
+        margin = 0.0 if needs.margin_w is None else self._margin_w(driver, needs.margin_w, refusals)
         view = driver.view(refusals, needs.pass_part)
         starts = priority = None
         if needs.custom_pass is not None:
-            kernel = driver.kernel  # nothing can start where nothing waits, or no unit is free
-            answer = needs.custom_pass(view) if kernel.now.queued > 0 and kernel.units.free.max() > 0 else ()
+            answer = needs.custom_pass(view) if self.asks_in_loop or may_start(driver.kernel) else ()
             starts = tuple(listed(answer, (Start,), needs.pass_part, "schedule()"))
         elif needs.rerank is not None:
             priority = np.array(needs.rerank(view), np.float64)
         answers = PassResult(margin, priority, starts)
-        for start, code in run_pass(driver, view, needs, answers):
+        for start, code in run_pass(view, needs, answers):
             job = view.job_id(view.entry_job(start.entry)) if 0 <= start.entry < view.entries else ""
             self.refuse(StartJob(job, -1, (), int(start.option)), REASONS[code])
         return answers
 
-    def _margin_w(self, driver: Driver, refusals: tuple[Refusal, ...]) -> float:
+    def _margin_w(self, driver: Driver, ask: Callable[[View], float], refusals: tuple[Refusal, ...]) -> float:
         """Return the watts that the ledger keeps free, and put them into the budget. Raises: PolicyError."""
-        if self.needs.margin_w is None:
-            return 0.0
         ledger = self.needs.ledger_part
-        margin = float(self.needs.margin_w(driver.view(refusals, ledger)))
+        margin = float(ask(driver.view(refusals, ledger)))
         if not 0 <= margin < np.inf:
             raise PolicyError(
                 f"margin_w() returned {margin}",
@@ -407,19 +411,19 @@ def hold_starts(kernel: state.KernelView, *, held: bool) -> None:
         kernel.now.dirty = 1
 
 
-def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassResult) -> list[tuple[Start, int]]:
+def run_pass(view: View, needs: Capabilities, answers: PassResult) -> list[tuple[Start, int]]:
     """Run a pass with the answers of its Python parts; return the starts that were refused, with their codes."""
-    from wattqueue.policy.decide import ranked_starts
-
-    if answers.starts is None and answers.priority is None:
-        schedule_once(driver.kernel)
-        return []
     starts = answers.starts
+    if starts is None and answers.priority is None:
+        schedule_once(own_kernel(view))
+        return []
     if starts is None:
+        from wattqueue.policy.decide import ranked_starts
+
         starts = tuple(ranked_starts(view, needs.pass_settings(view.machine.cap_scope), answers.priority))
     refused = []
     for start in starts:
-        code = act.start_checked(driver.kernel, int(start.entry), int(start.option))
+        code = start_checked(view, int(start.entry), int(start.option))
         if code:
             refused.append((start, code))
     return refused
@@ -441,7 +445,7 @@ def replay_instant(driver: Driver, needs: Capabilities, answers: InstantResult) 
         return whole
     if needs.margin_w is not None:
         set_margin(driver.kernel, answers.pass_answers.margin_w)
-    refused = run_pass(driver, driver.view(NOTHING), needs, answers.pass_answers)
+    refused = run_pass(driver.view(NOTHING), needs, answers.pass_answers)
     return whole and not refused
 
 

@@ -10,7 +10,7 @@ The job table has no outcomes of jobs that have not ended. Arrays cannot be writ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from wattqueue.policy.state_view import StateView
 
 if TYPE_CHECKING:
     from wattqueue.policy.device_power import DevicePower
-    from wattqueue.policy.fitting import Fitting
+    from wattqueue.policy.fitting import Fitting, FittingList
     from wattqueue.policy.state_view import Floats, Ints
 
 UNIT_STATE_NAMES = ("on", "stopping", "off", "booting", "down", "draining")
@@ -49,6 +49,8 @@ class View(StateView):
 
     Arrays show the driver's memory and cannot be written to.
     """
+
+    _fitting: FittingList | None = field(default=None, init=False, repr=False)
 
     def consented_windows(self, jobs: Ints) -> tuple[Ints, Ints]:
         """Return the first option of running jobs, and the last to which their users consent for a target. Shapes (k,).
@@ -93,9 +95,12 @@ class View(StateView):
 
         By units and by watts below the cap. A power domain may still refuse a start of them (rule 22).
         """
-        from wattqueue.policy.fitting import fitting
+        listing = self._fitting
+        if listing is None:
+            from wattqueue.policy.fitting import FittingList
 
-        return fitting(self)
+            listing = self._fitting = FittingList(self._own)
+        return listing.now()
 
     @property
     def promises(self) -> list[Promise]:

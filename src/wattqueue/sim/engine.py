@@ -295,6 +295,7 @@ class Simulation:
         """Tell the loop what to stop for, when passes may run, and when the first controls are due."""
         truth, session = self.truth, self.session
         truth.loop.stop_mask = session.stops()
+        session.asks_in_loop = session.asks_at_starts
         truth.loop.pass_interval_s = session.needs.pass_interval_s
         truth.loop.pass_at_completion = session.needs.pass_at_completion
         truth.loop.control_at_s = session.next_due_s()
