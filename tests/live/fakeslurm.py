@@ -87,6 +87,14 @@ class FakeJob:
     project: str = ""
     cpus: int = 0
     """CPUs of one node that it needs in a partition that shares nodes; 0 for whole nodes."""
+    array: str = ""
+    """The array of which it is a task, with its number and the tasks that may run at once (0 for all)."""
+    task: int = 0
+    throttle: int = 0
+    whole: str = ""
+    """The job of several components of which it is one, with its number and how many there are."""
+    component: int = 0
+    parts: int = 1
     freed: bool = False
     """Whether Slurm counts none of its licences though it shows them (``frees_requeued``)."""
 
@@ -163,6 +171,23 @@ class FakeSlurm:
             job.priority = self.last_priority
         self.jobs[job.id] = job
         return job
+
+    def submit_array(self, tasks: int, nodes: int, runtime_s: float, *, watts: int, **more: object) -> list[FakeJob]:
+        """An array arrives: its tasks have one submit time, and names of their own."""
+        jobs = [self.submit(nodes, runtime_s, watts=watts, **more) for _ in range(tasks)]  # type: ignore[arg-type]
+        for k, job in enumerate(jobs):
+            job.array, job.task, job.name = str(jobs[0].id), k, f"{jobs[0].id}_{k}"
+        return jobs
+
+    def submit_whole(self, partitions: Sequence[str], runtime_s: float, *, watts: int, **more: object) -> list[FakeJob]:
+        """A job of several components arrives, each of one node; each starts where it fits, unlike in Slurm."""
+        jobs = [
+            self.submit(1, runtime_s, watts=watts, partition=name, mark="wattqueue:needs-controller", **more)  # type: ignore[arg-type]
+            for name in partitions
+        ]
+        for k, job in enumerate(jobs):
+            job.whole, job.component, job.parts, job.name = str(jobs[0].id), k, len(jobs), f"{jobs[0].id}+{k}"
+        return jobs
 
     def submit_shared(self, cpus: int, runtime_s: float, partition: str) -> FakeJob:
         """A job of some CPUs arrives in a partition that shares nodes: without watts, and held by nobody."""
@@ -269,7 +294,10 @@ class FakeSlurm:
 
     # -- what people do ------------------------------------------------------------------------
     def release(self, job: FakeJob) -> None:
-        """Somebody releases a held job."""
+        """Somebody releases a held job; of several components all of them."""
+        for other in self.jobs.values() if job.whole and not job.component else ():
+            if other.whole == job.whole and other.component:
+                self.release(other)
         if job.priority == 0:
             self.last_priority -= 1
             job.priority, job.reason, job.begin_s = self.last_priority, "None", max(job.begin_s, self.now_s)
@@ -348,7 +376,8 @@ class FakeSlurm:
             job.partition, job.nodes, job.cpus or job.nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
             job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
             job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",
-            (job.nodes, most), native=tuple(name for name in job.licences if name != "watts"),
+            (job.nodes, most), job.array, job.task, job.whole, job.component,
+            native=tuple(name for name in job.licences if name != "watts"),
         )  # fmt: skip
         old = self._rows.get(job.id)
         # NaN differs from itself: a start that is not there must not make a row another one
@@ -357,7 +386,10 @@ class FakeSlurm:
         return old
 
     def _details(self, job: FakeJob) -> Details:
-        fresh = Details(job.app, f"u{job.uid}", job.account, job.comment, job.mark, job.restarts, 1, 0, job.project)
+        fresh = Details(
+            job.app, f"u{job.uid}", job.account, job.comment, job.mark, job.restarts, job.parts, job.throttle,
+            job.project,
+        )  # fmt: skip
         if self._texts.get(job.id) != fresh:
             self._texts[job.id] = fresh
         return self._texts[job.id]
@@ -407,7 +439,9 @@ class FakeSlurm:
             self.power[write.target] = ("booting", self.now_s)
 
     def _job(self, name: str) -> FakeJob:
-        job = self.jobs.get(int(name))
+        array, _, task = name.partition("_")
+        whole, _, component = name.partition("+")
+        job = self.jobs.get(int(array) + int(task) if task else int(whole) + int(component or 0))
         if job is None or job.state not in ("PENDING", "RUNNING"):
             raise ClusterError(f"Invalid job id specified for job {name}")
         return job

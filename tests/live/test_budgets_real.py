@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from tests.live.site import Site, cap_text
-from tests.live.slurmlab import wait_for
+from tests.live.slurmlab import USER, wait_for
 from wattqueue.live.features.budgets import LATE_S
 from wattqueue.live.files.energy_records import folders_of, read_records
 from wattqueue.live.reports.why import read_why, sentence
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
-LIMIT_MIN = 5
+LIMIT_MIN = 30  # so long that what jobs use on a busy host leaves room
 MOST_MJ = round(300.0 * 1e3 * (60 * LIMIT_MIN + LATE_S))
 """What a job of one node sets aside."""
 
@@ -75,6 +75,36 @@ def test_books_survive_kills_and_the_budget_is_kept(site: Site) -> None:
     held, used = books(site)
     assert held == {}
     assert used == pytest.approx(sum(one.energy_j for one in found) * 1e3, abs=10.0 * len(jobs))
+
+
+def test_tasks_of_an_array_are_booked_by_themselves_and_components_wait_together(site: Site) -> None:
+    """Slurm alone schedules jobs of several components: they are handed over when the budget has room for all."""
+    amount = int(3.5 * MOST_MJ)
+    begin(site, amount)
+    each = ["-N", "1", "-t", str(LIMIT_MIN)]
+    array = site.lab.submit("--array=1-4", *each, seconds=25)
+    wait_for("three tasks", lambda: sum(state == "RUNNING" for state in site.lab.states().values()) == 3)
+    done = site.lab.run(["sbatch", "--parsable", "-o", "/dev/null", *each, ":", *each, "--wrap=sleep 10"], user=USER)
+    whole = done.out.strip().split(";")[0]
+    wait_for("reasons", lambda: len(reasons(site, [array])) == 1 and len(reasons(site, [whole])) == 2)
+    held, used = books(site)
+    assert {name.partition("_")[0] for name in held} == {array}
+    assert len(held) == 3
+    seen: list[int] = []
+
+    def ended() -> bool:
+        held, used = books(site)
+        seen.append(used + sum(held.values()))
+        return len(read_records(folders_of(site.root / "live/run/energy", 0))) == 6 and not held
+
+    wait_for("all runs", ended, timeout_s=180.0, step_s=0.5)
+    assert max(seen) <= amount
+    found = read_records(folders_of(site.root / "live/run/energy", 0))
+    assert sorted(one.job for one in found) == sorted(
+        [*(f"{array}_{k}" for k in range(1, 5)), f"{whole}+0", f"{whole}+1"]
+    )
+    held, used = books(site)
+    assert used == pytest.approx(sum(one.energy_j for one in found) * 1e3, abs=60.0)
 
 
 def reasons(site: Site, jobs: list[str]) -> list[str]:

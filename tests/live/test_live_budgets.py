@@ -486,6 +486,91 @@ def test_a_budget_beside_its_neighbours(tmp_path: Path, case: str) -> None:
     assert sum(book.used.values()) >= 5 * 2 * 100.0 * 1e3 * 300.0 * 0.5
 
 
+@pytest.mark.parametrize("throttle", [0, 2])
+def test_each_task_of_an_array_has_a_booking_of_its_own(tmp_path: Path, throttle: int) -> None:
+    """Of 40 tasks the budget has room for three at once; what each leaves lets the next ones start, to the last one."""
+    slurm = lab(now_s=86_400.0 * 20)
+    file(tmp_path, 3.5 * most_kwh(1, 600.0), period="month")
+    controller = start(slurm, tmp_path, sources=(Meters(slurm, lambda _: 120.0),))
+    tasks = slurm.submit_array(40, 1, 20.0, watts=200, limit_s=600.0, partition="p1", throttle=throttle)
+    rounds(controller, slurm, 8.0)
+    books = of(controller)
+    most = throttle or 3
+    assert [job.name for job in slurm.running()] == [f"{tasks[0].id}_{k}" for k in range(most)]
+    assert sorted(books.held) == [f"{job.name}@{job.submit_s:.0f}" for job in tasks[:most]]
+    assert len(books.books.barred) == (37 if throttle == 0 else 0), "the others wait for their array"
+    again = start(slurm, tmp_path, sources=(Meters(slurm, lambda _: 120.0),))
+    for _ in range(120):
+        rounds(again, slurm, 20.0, 10.0)
+        conserved(of(again))
+        (book,) = of(again).books.books
+        assert all(booked <= book.budget.amount for booked in book.total.values())
+        if all(job.state == "COMPLETED" for job in tasks) and not of(again).held:
+            break
+    assert {job.state for job in tasks} == {"COMPLETED"}
+    assert len(recorded(tmp_path)) == 40
+    assert sum(book.used.values()) == pytest.approx(1e3 * sum(one.energy_j for one in recorded(tmp_path)), abs=40)
+
+
+@pytest.mark.parametrize("over", ["wait", "spare-hours"])
+def test_a_job_of_several_components_waits_as_one(tmp_path: Path, over: str) -> None:
+    """Slurm alone schedules it, and users got around their budgets by it; one component has room, two have not."""
+    slurm = lab(now_s=86_400.0 * 11 + 19 * 3_600.0)
+    path = file(tmp_path, 2.5 * most_kwh(1, 600.0), period="month", more=f'account = "phys"\nover = "{over}"\n')
+    path.write_text('spare_hours = ["20:00-06:00"]\n' + path.read_text())
+    meters = (Meters(slurm, lambda _: 200.0),)
+    controller = start(slurm, tmp_path, sources=meters)
+    given: dict[str, Any] = {"watts": 200, "limit_s": 600.0, "account": "phys"}
+    first = slurm.submit(1, 400.0, partition="p1", **given)
+    whole = slurm.submit_whole(["p1", "p2"], 100.0, **given)
+    rounds(controller, slurm, 20.0)
+    assert [job.state for job in (first, *whole)] == ["RUNNING", "PENDING", "PENDING"]
+    assert [job.priority for job in whole] == [0, 0], "it is held"
+    for name, record in read_why(tmp_path / "run", whole[0].whole):
+        assert "budget all has no room for it before" in sentence(name, record)
+    small = slurm.submit(1, 60.0, partition="p1", **(given | {"limit_s": 60.0}))
+    rounds(controller, slurm, 20.0)
+    assert small.state == "RUNNING", "what is left has room for it"
+    other = slurm.submit_whole(["p1", "p2"], 100.0, **(given | {"account": "chem"}))
+    rounds(controller, slurm, 200.0)
+    assert {job.state for job in other} <= {"RUNNING", "COMPLETED"}, "a job of no budget"
+    books = of(controller)
+    if over == "wait":
+        rounds(controller, slurm, 600.0)
+    else:
+        slurm.step(3_600.0)
+        rounds(controller, slurm, 600.0)
+    conserved(books)
+    assert {job.state for job in (first, small, *whole)} == {"COMPLETED"}
+    assert books.held == {}
+    (book,) = books.books.books
+    mine = [1e3 * one.energy_j for one in recorded(tmp_path) if one.account == "phys"]
+    assert len(mine) == 4
+    assert sum(book.used.values()) + sum(book.beyond.values()) == pytest.approx(sum(mine), abs=10)
+
+
+def test_components_that_slurm_cannot_start_keep_what_is_set_aside_and_are_booked_once(tmp_path: Path) -> None:
+    """Its nodes are in use for longer than a start takes; nothing else is booked for it when it was not released."""
+    slurm = lab()
+    file(tmp_path, 10.0, more='account = "phys"\n')
+    controller = start(slurm, tmp_path, sources=(Meters(slurm, lambda _: 200.0),))
+    fill = [slurm.submit(1, 9_000.0, watts=200, limit_s=12_000.0, partition="p2", account="chem") for _ in range(4)]
+    rounds(controller, slurm, 10.0)
+    whole = slurm.submit_whole(["p2", "p2"], 100.0, watts=200, limit_s=600.0, account="phys")
+    rounds(controller, slurm, AWAITED_S + 600.0, 60.0)
+    books = of(controller)
+    (book,) = books.books.books
+    assert {job.state for job in fill} == {"RUNNING"}
+    assert [job.priority > 0 for job in whole] == [True, True], "released"
+    assert len(book.held) == 2
+    assert book.used == {}
+    for job in whole:  # its user holds it again
+        job.priority, job.reason, job.mark = 0, "JobHeldUser", "wattqueue:user-held"
+    rounds(controller, slurm, 20.0)
+    assert book.held == {}, "it did not start"
+    assert sum(book.used.values()) == 0
+
+
 def test_jobs_on_a_shared_node_are_booked_when_slurm_starts_them_and_settled_by_their_share(tmp_path: Path) -> None:
     """Slurm starts them by itself: they can exceed a budget, and then bar those that the controller starts."""
     slurm = FakeSlurm({"p1": ["n1"], "p2": ["m1"], "s": ["s1"]}, 1600, shared=frozenset({"s"}))

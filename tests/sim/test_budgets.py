@@ -17,15 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.profiles import examples
-from tests.sim.invariants import check_invariants
+from tests.sim.invariants import check_invariants, units_of
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.budgets import read_budgets
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import MICRO, MJ_PER_KWH, Amounts, Book, Budget
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.machine import plain_machine
+from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Series
 from wattqueue.model.spare_hours import SpareHours
+from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
@@ -44,9 +45,16 @@ def jobs_of(rows: Sequence[tuple[float, int, float, float, float, str]]) -> Jobs
     )  # fmt: skip
 
 
-def run(jobs: Jobs, *budgets: Budget, policy: str = "easy") -> tuple[Run, EnergyBudgets]:
+RACKS = tuple(
+    SupplyDomain(name=name, nodes=f"batch[{nodes}]", limit_s=(0.0, 2 * DAY_S), limits_w=watts)
+    for name, nodes, watts in (("a", "1-2", (130.0, 205.0)), ("b", "3-4", (170.0, 200.0)))
+)
+"""Two racks that have too few watts for their nodes in the first two days."""
+
+
+def run(jobs: Jobs, *budgets: Budget, policy: str = "easy", machine: Machine = MACHINE) -> tuple[Run, EnergyBudgets]:
     control = EnergyBudgets(budgets=budgets)
-    done = simulate(jobs, MACHINE, replace(load_policy(policy), controls=(control,)))
+    done = simulate(jobs, machine, replace(load_policy(policy), controls=(control,)))
     check_invariants(done)
     return done, control
 
@@ -203,7 +211,7 @@ def random_rows(rng: np.random.Generator, count: int) -> list[tuple[float, int, 
     return rows
 
 
-def check_month(seed: int) -> None:
+def check_month(seed: int, machine: Machine = MACHINE) -> Run:
     """One random world: no period of any budget is exceeded, what is booked is what was used, and jobs run."""
     rng = np.random.default_rng((seed, 36))
     days = float(rng.choice([0.5, 1.0, 3.0]))
@@ -217,7 +225,7 @@ def check_month(seed: int) -> None:
         prices = Series(steps, np.array(rng.uniform(-1.0, 3.0, len(steps)) / 3.6e6, np.float64))
         chosen.append(replace(chosen[0], amount=round(rng.uniform(1.0, 20.0) * MICRO), unit="EUR", series=prices))
     policy = str(rng.choice(["easy", "fcfs", "conservative"]))
-    done, control = run(jobs_of(random_rows(rng, int(rng.integers(1, 25)))), *chosen, policy=policy)
+    done, control = run(jobs_of(random_rows(rng, int(rng.integers(1, 25)))), *chosen, policy=policy, machine=machine)
     for one, book in zip(chosen, control.books, strict=True):
         used = used_of(done, one)
         for period, amount in used.items():
@@ -228,6 +236,7 @@ def check_month(seed: int) -> None:
     for k in range(len(starts)):
         until_s = must_start(done, k, chosen, control.period_s)
         assert starts[k] < until_s, (seed, k, "liveness")
+    return done
 
 
 def must_start(done: Run, k: int, budgets: Sequence[Budget], ahead_s: float) -> float:
@@ -260,6 +269,24 @@ def must_start(done: Run, k: int, budgets: Sequence[Budget], ahead_s: float) -> 
 @given(st.integers(0, 2**31))
 def test_the_budget_is_never_exceeded(seed: int) -> None:
     check_month(seed)
+
+
+@pytest.mark.compiled
+def test_budgets_beside_power_domains() -> None:
+    """Both are kept, and every job runs; the domains have to delay some."""
+    delayed = 0
+    for seed in range(8):
+        free, bound = check_month(seed), check_month(seed, replace(MACHINE, supply=RACKS))
+        times = bound.schedule
+        delayed += int((times.start_s > free.schedule.start_s).sum())
+        node_w = np.asarray(bound.jobs.mean_power_w)
+        for at_s in times.start_s:
+            drawn = np.full(4, 20.0)
+            for k in np.flatnonzero((times.start_s <= at_s) & (at_s < times.end_s)).tolist():
+                drawn[units_of(times, k)] = node_w[k]
+            limits = [domain.limits_w[int(at_s >= 2 * DAY_S)] for domain in RACKS]
+            assert (drawn.reshape(2, 2).sum(1) <= np.array(limits) + 1e-6).all()
+    assert delayed > 5
 
 
 @pytest.mark.slow
@@ -343,6 +370,24 @@ def test_the_share_of_periods_kept_is_the_quantile_at_least(quantile: float, mos
     assert kept / over >= quantile - 1.64 * np.sqrt(quantile * (1.0 - quantile) / over)
     found = books.books[0].idle_share(0.0, days * DAY_S)
     assert found == pytest.approx(idle / (kwh * MJ_PER_KWH * days * DAY_S), rel=1e-3)
+
+
+def test_a_job_whose_quantile_is_above_the_budget_waits_until_shorter_ones_have_taught_less() -> None:
+    """It was barred for ever by what was learned before. To let it run at once would break the share that is kept."""
+    books = BudgetBooks([budget(0.1, "ann", edges=np.arange(1000) * DAY_S, mode="quantile", quantile=0.9)], 600.0)
+    books.shares = {"ann": [1.0] * 20}
+    large, short = JobDemand("ann", "", 100.0, 7_200.0), JobDemand("ann", "", 100.0, 1_800.0)
+    for k in range(30):
+        now_s = k * DAY_S
+        books.let_through(now_s, {"large": large, "short": short})
+        assert "short" not in books.barred, "shorter limits go on"
+        if "large" not in books.barred:
+            break
+        assert books.barred["large"].until_s == math.inf, "not once in this file of budgets, as far as is known"
+        books.begin("short", short, now_s)
+        books.end("short", short, now_s, now_s + 180.0, 100.0)
+        books.shares["ann"] = books.shares["ann"][-20:]  # as after 200 jobs
+    assert 15 <= k <= 20
 
 
 # -- the file ----------------------------------------------------------------------------------------------

@@ -90,6 +90,8 @@ class _Group:
     freed: bool
     last_s: float
     """When the first of its budgets ends."""
+    learns: bool
+    """Whether what fits changes with what jobs of other budgets use, too."""
     barred: float = 0
     later: Barred | None = None
     """What bars those of which it is only found whether they fit now."""
@@ -100,7 +102,9 @@ class _Group:
 
     def holds(self, kept: Barred, end_s: float) -> bool:
         """Whether a job is barred as before: nothing was freed, or it is too large for all periods but the last."""
-        return not self.freed if math.isfinite(kept.until_s) else end_s < self.last_s
+        if math.isfinite(kept.until_s):
+            return not self.freed
+        return not self.learns and end_s < self.last_s
 
 
 @dataclass
@@ -139,9 +143,10 @@ class BudgetBooks:
         found = ((k, self.books[k]) for k in self.numbers(job.user, job.account, job.project))
         return [(k, book, self._share(book.budget, job.user)) for k, book in found]
 
-    def begin(self, name: str, job: JobDemand, first_s: float, last_s: float | None = None) -> None:
-        """Set aside what a job may use that starts at ``first_s``, or until ``last_s``."""
-        span_s, asked = min(job.span_s, LONGEST_S), self._asked.pop(name, NOTHING)
+    def begin(self, name: str, job: JobDemand, first_s: float, last_s: float | None = None, of: str = "") -> None:
+        """Set aside what a job may use that starts at ``first_s``, or until ``last_s``; ``of``: as part of that one."""
+        span_s = min(job.span_s, LONGEST_S)
+        asked = self._asked.get(of, NOTHING) if of else self._asked.pop(name, NOTHING)
         for place, (_, book, share) in enumerate(self.of(job)):
             spare = name in book.spare or (len(asked) > place and asked[place] is None)
             book.hold(name, book.budget.most(job.watts * share, span_s, first_s, last_s or first_s), spare=spare)
@@ -192,6 +197,7 @@ class BudgetBooks:
                     books,
                     any(k in self.freed for k, _, _ in books),
                     min((book.budget.edges[-1] for _, book, _ in books), default=math.inf),
+                    any(book.budget.mode == "quantile" for _, book, _ in books),
                 )
             if not group.books:
                 continue

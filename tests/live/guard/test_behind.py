@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.live import (
     test_conformance,
     test_corrected_live,
     test_in_flight_live,
+    test_job_energy,
     test_ledger_meter,
+    test_live_budgets,
     test_measured_ledger_live,
     test_node_limits,
     test_parking,
@@ -36,8 +39,8 @@ from wattqueue.live.watts.bound import ABOVE
 from wattqueue.model.signals import Cap
 
 MODULES = (
-    test_conformance, test_in_flight_live, test_ledger_meter, test_measured_ledger_live, test_node_limits, test_parking,
-    test_placement, test_replay, test_shared_nodes, test_telemetry_cap,
+    test_conformance, test_in_flight_live, test_job_energy, test_ledger_meter, test_measured_ledger_live,
+    test_node_limits, test_parking, test_placement, test_replay, test_shared_nodes, test_telemetry_cap,
 )  # fmt: skip
 SLOWER = lab_machine(8, (2e9, 1e9))
 ALL = frozenset({"estimates", "limits", "frequencies"})
@@ -264,3 +267,33 @@ def test_jobs_are_requeued_without_consent_only_as_a_last_resort(behind: Behind,
     assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
     assert (sum(job.restarts for job in slurm.jobs.values()) > 0) == bool(behind.accepts)
     assert any(NO_CONSENT in error for one in behind.made for error in one.refused) != bool(behind.accepts)
+
+
+@pytest.mark.parametrize("behind", [{"accepted": ALL}], indirect=True)
+@pytest.mark.parametrize("case", ["meters", "in-flight", "requeued", "no telemetry"])
+def test_budgets(case: str, behind: Behind, tmp_path: Path) -> None:
+    test_live_budgets.test_a_budget_beside_its_neighbours(tmp_path, case)
+    nothing_refused(behind)
+
+
+def test_what_the_guard_refuses_is_not_set_aside_and_starts_when_it_may(behind: Behind, tmp_path: Path) -> None:
+    """The guard's cap has room for one job until it rises, the controller's for all: it releases what is refused."""
+    slurm = test_job_energy.lab()
+    behind.cap = Cap(np.array([-np.inf, slurm.now_s + 600.0]), np.array([1_000.0, 2_400.0]))
+    test_live_budgets.file(tmp_path, 2.5 * test_live_budgets.most_kwh(1, 600.0), period="month")
+    controller = test_live_budgets.start(slurm, tmp_path, sources=(test_job_energy.Meters(slurm, lambda _: 150.0),))
+    jobs = [slurm.submit(1, 100.0, watts=200, limit_s=600.0, partition="p1") for _ in range(6)]
+    books = test_live_budgets.of(controller)
+    for _ in range(200):
+        test_job_energy.rounds(controller, slurm, 20.0, 10.0)
+        test_live_budgets.conserved(books)
+        if slurm.now_s < behind.cap.time_s[1]:
+            assert len(slurm.running()) <= 1
+            running = {f"{job.name}@{job.submit_s:.0f}" for job in slurm.running()}
+            assert len(books.held.keys() - running) <= 2, "released, or about to be settled"
+        if all(job.state == "COMPLETED" for job in jobs) and not books.held:
+            break
+    assert {job.state for job in jobs} == {"COMPLETED"}
+    assert any(one.refused for one in behind.made)
+    energy_j = sum(one.energy_j for one in test_job_energy.recorded(tmp_path))
+    assert sum(books.books.books[0].used.values()) == pytest.approx(1e3 * energy_j, abs=10)

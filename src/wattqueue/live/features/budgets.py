@@ -35,7 +35,8 @@ from wattqueue.live.files.energy_records import USERS, EnergyFolder, EnergyRecor
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import Planner, RoundState
 from wattqueue.live.state.memory import ControllerState
-from wattqueue.live.table import Slots, Stage
+from wattqueue.live.table import Owner, Slots, Stage
+from wattqueue.live.world import key_order
 from wattqueue.model.budget_books import LONGEST_S, Barred, BudgetBooks, JobDemand
 from wattqueue.model.budgets import Budget
 
@@ -59,6 +60,8 @@ class Waiting(NamedTuple):
     name: str
     concerned: bool
     """Whether any budget is for it."""
+    slots: list[int]
+    """Its own, and those of its other components."""
 
 
 @dataclass
@@ -66,6 +69,8 @@ class Queue:
     """The jobs that may start, in the order of their submission."""
 
     slots: Slots = field(default_factory=lambda: NONE)
+    wholes: list[list[Job]] = field(default_factory=list)
+    """Jobs of several components, each of which waits as one for the sum of its components."""
     version: int = -1
     """Of the table's queue; -1 has all of them looked up again."""
     known: dict[int, Waiting] = field(default_factory=dict)
@@ -77,7 +82,8 @@ class Queue:
     def bar(self, barred: Mapping[str, Barred]) -> None:
         """Find slots and reasons of the barred jobs that wait."""
         words = {one: reason(*one) for one in set(barred.values())}
-        found = [(slot, words[barred[one.name]]) for slot, one in self.known.items() if one.name in barred]
+        mine = (one for one in self.known.values() if one.name in barred)
+        found = [(slot, words[barred[one.name]]) for one in mine for slot in one.slots]
         self.barred = np.array([slot for slot, _ in found], np.int64)
         self.reasons = np.array([text for _, text in found], np.object_)
 
@@ -148,7 +154,7 @@ class LiveBudgets:
             if name not in parked and (due or self._begun.get(name) is not row):
                 self._begin(now, name, row)
         self._begun = running
-        present = running.keys() | {_name(row) for row in now.jobs.rows(now.under_way)}
+        present = running.keys() | {_name(row) for row in (*now.jobs.rows(now.under_way), *now.rows_at(Stage.STALLED))}
         self._settle(now, present)
         if due:  # a job may be of another account now
             self.queue.version = -1
@@ -198,14 +204,20 @@ class LiveBudgets:
     def starts(self, now: RoundState) -> None:
         """Set aside what the jobs may use that this round releases."""
         for placed in now.placed if now.planner.rules.mode == "control" else ():
-            slot = now.jobs.slot[placed.key]
-            row = now.jobs.row[slot]
+            row = now.jobs.row[now.jobs.slot[placed.key]]
             demand = self._demand(now, row)
-            if self.books.of(demand):
-                demand = demand._replace(span_s=max(demand.span_s, placed.limit_s + LATE_S))
-                self.held[_name(row)] = SetAside(row.uid, demand, -now.now_s)
-                self.books.begin(_name(row), demand, now.now_s, now.now_s + AHEAD_S)
-                self.stored.note(_name(row))
+            self._release(now, row, demand._replace(span_s=max(demand.span_s, placed.limit_s + LATE_S)))
+        released = {goal.key for goal in now.goal.jobs if goal.held is False} if self.queue.wholes else set()
+        for first, *others in self.queue.wholes:
+            for row in (*others, first) if first.key in released else ():
+                self._release(now, row, self._demand(now, row, first), "" if row is first else _name(first))
+
+    def _release(self, now: RoundState, row: Job, demand: JobDemand, of: str = "") -> None:
+        """Set aside what a job may use that is released now; ``of``: it is a component of that one."""
+        if self.books.of(demand):
+            self.held[_name(row)] = SetAside(row.uid, demand, -now.now_s)
+            self.books.begin(_name(row), demand, now.now_s, now.now_s + AHEAD_S, of)
+            self.stored.note(_name(row))
 
     def _settle(self, now: RoundState, present: AbstractSet[str]) -> None:
         """Book what jobs used that are gone: by their records, or the most after so long without one."""
@@ -213,7 +225,7 @@ class LiveBudgets:
         self._gone_s = {name: self._gone_s.get(name, now.now_s) for name in gone}
         recorded = _recorded(self, gone) if gone and not self._recovered else {}
         self._recovered = True
-        waits = {_name(row) for row in now.jobs.rows(now.jobs.queue.tolist())} if gone else set()
+        waits = {_name(row) for row in now.snapshot.jobs if row.pending and row.held} if gone else set()
         for name in gone:
             one, record = self.held[name], self._ended.pop(name, None) or recorded.get(name)
             if record is not None:
@@ -252,8 +264,8 @@ class LiveBudgets:
     def _wait(self, now: RoundState) -> tuple[bool, bool]:
         """Find the jobs that may start; return whether they changed, and whether some are new."""
         jobs, queue = now.jobs, self.queue
-        slots = jobs.queue[jobs.stage[jobs.queue] == Stage.HELD]
-        if jobs.version == queue.version and np.array_equal(slots, queue.slots):
+        slots, wholes = jobs.queue[jobs.stage[jobs.queue] == Stage.HELD], _wholes(now)
+        if jobs.version == queue.version and np.array_equal(slots, queue.slots) and wholes == queue.wholes:
             return False, False
         known, details = queue.known, now.snapshot.details if queue.version < 0 else {}
         rows, fresh = dict[int, Waiting](), False
@@ -263,6 +275,11 @@ class LiveBudgets:
                 one = self._look_up(now, row)
                 fresh |= one.concerned
             rows[slot] = one
+        if wholes:
+            fresh |= wholes != queue.wholes
+            rows |= {jobs.slot[parts[0].key]: self._look_up(now, *parts) for parts in wholes}
+            rows = dict(sorted(rows.items(), key=lambda pair: key_order(pair[1].row)))
+        queue.wholes = wholes
         demands = {one.name: one.demand for one in rows.values() if one.concerned}
         for name in queue.demands.keys() - demands.keys():
             if name not in self.held:
@@ -274,15 +291,19 @@ class LiveBudgets:
         """Yield user id and demand of the jobs that wait."""
         return ((one.row.uid, one.demand) for one in self.queue.known.values())
 
-    def _look_up(self, now: RoundState, row: Job) -> Waiting:
+    def _look_up(self, now: RoundState, row: Job, *others: Job) -> Waiting:
+        """Return a job that may start, with the other components of it."""
         demand = self._demand(now, row)
+        for one in (self._demand(now, other, row) for other in others):
+            demand = demand._replace(watts=demand.watts + one.watts, span_s=max(demand.span_s, one.span_s))
         concerned = bool(self.books.numbers(demand.user, demand.account, demand.project))
-        return Waiting(row, now.snapshot.details.get(row.key), demand, _name(row), concerned)
+        slots = [now.jobs.slot[one.key] for one in (row, *others)]
+        return Waiting(row, now.snapshot.details.get(row.key), demand, _name(row), concerned, slots)
 
-    def _demand(self, now: RoundState, row: Job) -> JobDemand:
-        """Return what a job may use at most."""
+    def _demand(self, now: RoundState, row: Job, first: Job | None = None) -> JobDemand:
+        """Return what a job may use at most; a component is of the account and project of the ``first`` one."""
         watts = _most_node_w(now.planner, row) * max(row.nodes, row.most_nodes if row.pending else 0)
-        details = now.snapshot.details.get(row.key)
+        details = now.snapshot.details.get((first or row).key)
         account, project = ("", "") if details is None else (details.account, details.project)
         return JobDemand(self._user(row.uid), account, watts, row.walltime_s + LATE_S, project)
 
@@ -316,7 +337,7 @@ def _recorded(budgets: LiveBudgets, gone: Iterable[str]) -> dict[str, EnergyReco
 def reason(until_s: float, by: str) -> str:
     """Return why a budget bars a job."""
     if math.isinf(until_s):
-        return f"{BARRED}{by}: the job may use more than any period has"
+        return f"{BARRED}{by}: the job may use more than any period has; a shorter limit or fewer nodes may fit"
     return f"{BARRED}{by} has no room for it before {time.strftime('%Y-%m-%d %H:%M', time.localtime(until_s))}"
 
 
@@ -325,6 +346,16 @@ def _most_node_w(planner: Planner, row: Job) -> float:
     parts = [planner.layout.machine.partitions[p] for p in planner.layout.allowed(row.partition)]
     shared = (planner.shared_nodes.partition(name) for name in row.partition.split(","))
     return max((float(one.max_w or math.inf) for one in (*parts, *shared) if one is not None), default=0.0)
+
+
+def _wholes(now: RoundState) -> list[list[Job]]:
+    """Return the components of each job that waits for its release, barred ones before this round, too."""
+    jobs, found = now.jobs, dict[str, list[Job]]()
+    parts = jobs.at([Stage.HELD, Stage.BARRED], Owner.HANDED_OVER)
+    jobs.stage[parts] = Stage.HELD
+    for row in jobs.rows(parts):
+        found.setdefault(row.whole or row.key.name, []).append(row)
+    return list(found.values())
 
 
 def _parked(now: RoundState) -> set[str]:
