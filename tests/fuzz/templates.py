@@ -69,7 +69,7 @@ LINES: tuple[Words, ...] = (
     ),
     (
         *("incentives", "offer", "days.csv", *PLAIN, "--from", "08:00", "--for", "1h", "--limit", "80%"),
-        *("--reliability", "0.5", "--confidence", "0.5", "--out", "offers.csv"),
+        *("--reliability", "0.5", "--confidence", "0.5", "--out", "offers.csv", "--model", "model.toml"),
     ),
     ("agent", "check", "--config", "agent.toml"),
     ("agent", "restore", "--state-dir", "agent"),

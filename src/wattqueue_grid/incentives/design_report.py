@@ -39,7 +39,7 @@ def document(rows: Sequence[DesignRow], inputs: DesignInputs) -> Document:
         eyebrow=f"acceptance curve {inputs.curve.origin}  ·  {words.count(len(inputs.events), 'event')}",
         lede=said[0],
         blocks=[table, Figures([(gains(rows, inputs), "gains")]), Prose("What this rests on", said[1:], "notes")],
-        text=[table, *said],
+        text=[said[0], table, *said[1:]],
         links=(("table", "Table"), ("notes", "Notes")),
     )
 

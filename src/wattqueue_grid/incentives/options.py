@@ -91,4 +91,5 @@ class OfferOptions(SiteOptions):
     notice: str = option("24h", "How long before its begin the target is known.")
     consent: Path | None = option(None, "TOML of consent defaults, for jobs that state none.", kind=Path)
     model: Path | None = option(None, "TOML of the reward model, for the cost of rewards.", kind=Path)
+    contract: Path | None = option(None, "TOML of the contract, for what an offer earns; needs --model.", kind=Path)
     time_zone: str = option("UTC", "Time zone of --from, where dates are known.")

@@ -29,7 +29,9 @@ HEADS = (
 def document(user: str, lines: Sequence[Line], calendar: SiteCalendar) -> Document:
     """Return the statement as text, for a terminal or a mail, and as page."""
     title, said = f"What your consent brought you: {user}", sentences(lines)
-    jobs = Table(HEADS, rows(lines, calendar), "Your jobs", key="jobs", short=HEADS, kinds=["", "", *["n"] * 6])
+    jobs = Table(
+        HEADS, rows(lines, calendar), "Your jobs", key="jobs", short=HEADS, kinds=["", "", *["n"] * 6], answer=[6]
+    )
     models = [f"Event {e.event_id}: reward model {e.model} (SHA-256 {e.model_sha256[:12]})." for e in _events(lines)]
     basis = [f"{model} Basis: {e.basis}." for model, e in zip(models, _events(lines), strict=True)]
     return Document(

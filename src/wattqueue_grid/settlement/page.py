@@ -33,9 +33,20 @@ def document(statements: Sequence[EventStatement], contract: Contract, facts: Ma
             rules(contract),
             sources(facts),
         ],
-        text=[f"{contract.name}: baseline {contract.baseline}", whole, *(s for e in statements for s in _said(e))],
+        text=[
+            f"{contract.name}: baseline {contract.baseline}",
+            whole,
+            beside_no_event(contract),
+            *(s for e in statements for s in _said(e)),
+        ],
         links=(("totals", "Totals"), ("rules", "Rules"), ("sources", "Sources")),
+        folds=True,
     )
+
+
+def beside_no_event(contract: Contract) -> str:
+    """Return what the net is compared with, and what is not in it."""
+    return f"No event: {money(0, contract.currency)}. Rewards to users are not in the net (incentives settle)."
 
 
 def _said(each: EventStatement) -> list[str]:
@@ -104,8 +115,17 @@ def totals(statements: Sequence[EventStatement], contract: Contract) -> Table:
         if each.baseline.days
     ]
     notes = [f"{each.event.event_id}: {note}." for each in statements for note in each.baseline.notes]
-    kinds = ["", "", "", *["n"] * 9]
-    return Table(heads, rows, "Totals by event", key="totals", short=short, kinds=kinds, notes=[*days, *notes])
+    kinds, said = ["", "", "", *["n"] * 9], [beside_no_event(contract), *days, *notes]
+    return Table(
+        heads,
+        rows,
+        "Totals by event",
+        key="totals",
+        short=short,
+        kinds=kinds,
+        notes=said,
+        answer=[11],
+    )
 
 
 def _amounts(each: EventStatement) -> tuple[int, int, int]:
@@ -129,7 +149,7 @@ def _intervals(each: EventStatement, contract: Contract) -> Table:
         for row in each.rows
     ]  # fmt: skip
     title = f"Intervals of {each.event.event_id}" + (" (test)" if each.event.test else "")
-    return Table(heads, rows, title, kinds=["", "n", "", *["n"] * 8])
+    return Table(heads, rows, title, kinds=["", "n", "", *["n"] * 8], answer=[5])
 
 
 def _others(each: EventStatement, k: int) -> Table:

@@ -16,7 +16,16 @@ from wattqueue.policy.policy import load_policy
 from wattqueue.report.compare.stats import Estimate, estimate, with_interval
 from wattqueue.report.document import Table
 from wattqueue.sim.engine import Run, simulate
-from wattqueue_studies.budgets.world import AT_LEAST, HALF, NONE, Design, Generated, Recorded, Workload, World
+from wattqueue_studies.budgets.world import (
+    AT_LEAST,
+    HALF,
+    NONE,
+    BudgetDesign,
+    BudgetWorkload,
+    BudgetWorld,
+    GeneratedUsers,
+    RecordedWindows,
+)
 from wattqueue_studies.frame.changes import changes_pictures
 from wattqueue_studies.frame.published import published
 from wattqueue_studies.frame.report import Progress, StudyReport
@@ -50,7 +59,7 @@ class BudgetsStudy:
         threads: Simulations at a time.
     """
 
-    design: Design
+    design: BudgetDesign
     traces: Sequence[RecordedTrace] = ()
     generated: bool = True
     threads: int = 2
@@ -58,11 +67,11 @@ class BudgetsStudy:
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Simulate everything. Raises: InputError for a trace that cannot be used."""
         design = self.design
-        cases: dict[str, Workload] = {
-            trace.name: Recorded(read_workload(trace.path).jobs, trace.nodes) for trace in self.traces
+        cases: dict[str, BudgetWorkload] = {
+            trace.name: RecordedWindows(read_workload(trace.path).jobs, trace.nodes) for trace in self.traces
         }
         if self.generated:
-            cases["generated"] = Generated()
+            cases["generated"] = GeneratedUsers()
         names = [named(budget, reacting) for budget in design.budgets for reacting in design.reacting]
         samples = sweep(
             lambda case, seed: trial(case.world(design, seed)), cases, names, range(1, design.seeds + 1),
@@ -76,7 +85,7 @@ def named(budget: str, reacting: str) -> str:
     return f"{budget}, {reacting}"
 
 
-def trial(world: World) -> Trial:
+def trial(world: BudgetWorld) -> Trial:
     """Return what simulates the scenarios of a world under EASY."""
     base = simulate(world.jobs, world.machine, load_policy("easy"))
     used_j = base.schedule.energy_j
@@ -92,7 +101,7 @@ def trial(world: World) -> Trial:
     return simulated
 
 
-def figures(world: World, run: Run) -> dict[str, float]:
+def figures(world: BudgetWorld, run: Run) -> dict[str, float]:
     """Return waits, energy and fairness of a run."""
     schedule, jobs = run.schedule, world.jobs
     wait_s, turnaround_s = schedule.start_s - jobs.submit_s, schedule.end_s - jobs.submit_s
@@ -121,7 +130,7 @@ def jain(shares: Floats) -> float:
     return float(shares.sum() ** 2 / (len(shares) * (shares**2).sum()))
 
 
-def book_figures(world: World, books: Sequence[Book]) -> dict[str, float]:
+def book_figures(world: BudgetWorld, books: Sequence[Book]) -> dict[str, float]:
     """Return weeks kept, what was set aside and never used, and budgets at their least; nothing without budgets."""
     if not books:
         return {}
@@ -134,11 +143,11 @@ def book_figures(world: World, books: Sequence[Book]) -> dict[str, float]:
     }  # fmt: skip
 
 
-def report(design: Design, samples: Samples) -> StudyReport:
+def report(design: BudgetDesign, samples: Samples) -> StudyReport:
     """Return tables, claims and figures."""
     claims = TOLD.judge(samples)
-    parts = [table(design, samples, setting) for setting in samples.settings]
-    parts += [changes(design, samples, setting) for setting in samples.settings]
+    parts = [table(samples, setting) for setting in samples.settings]
+    parts += [changes(samples, setting) for setting in samples.settings]
     parts.append(savers(design, samples))
     drawn = changes_pictures(
         samples, [(setting, named(BASE, NONE), setting) for setting in samples.settings], (TURNAROUND,), TOLD,
@@ -157,7 +166,7 @@ def report(design: Design, samples: Samples) -> StudyReport:
     )
 
 
-def table(design: Design, samples: Samples, setting: str) -> Table:
+def table(samples: Samples, setting: str) -> Table:
     """Return the figures of all scenarios of a workload with their intervals."""
     metrics = (WAIT, TURNAROUND, WINDOW, JOB, WORK, SPEED, KEPT, IDLE, FLOOR)
     digits = dict.fromkeys((WORK, SPEED), 3)
@@ -171,7 +180,7 @@ def table(design: Design, samples: Samples, setting: str) -> Table:
     return Table(("budgets, who saves", *(TOLD.labels[metric] for metric in metrics)), rows, setting)
 
 
-def changes(design: Design, samples: Samples, setting: str) -> Table:
+def changes(samples: Samples, setting: str) -> Table:
     """Return what each scenario changes over no budgets and full clocks, in words, too."""
     base, metrics = named(BASE, NONE), (WAIT, TURNAROUND, WORK, SPEED)
     rows = [
@@ -183,7 +192,7 @@ def changes(design: Design, samples: Samples, setting: str) -> Table:
     return Table(heads, rows, f"Differences from no budgets and full clocks: {setting}", note=JUDGED)
 
 
-def savers(design: Design, samples: Samples) -> Table:
+def savers(design: BudgetDesign, samples: Samples) -> Table:
     """Return what those gain who save where half do, and what the others gain: over the same budgets and no savers."""
     rows = [
         (f"{setting}: {budget}", *(

@@ -28,7 +28,7 @@ PERIODS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class BudgetDesign:
     """What is drawn and simulated; see claims.toml."""
 
     seeds: int
@@ -51,7 +51,7 @@ class Design:
     budgets: dict[str, dict[str, Any]]
 
     @classmethod
-    def stated(cls) -> Design:
+    def stated(cls) -> BudgetDesign:
         """Return the design of claims.toml."""
         text = files("wattqueue_studies.budgets").joinpath("claims.toml").read_text(encoding="utf-8")
         stated: dict[str, Any] = tomllib.loads(text)["design"]
@@ -63,21 +63,21 @@ class Design:
         return self.days * DAY_S
 
 
-class Workload(Protocol):
+class BudgetWorkload(Protocol):
     """Where the jobs of a seed come from."""
 
-    def world(self, design: Design, seed: int) -> World:
+    def world(self, design: BudgetDesign, seed: int) -> BudgetWorld:
         """Return the world of a seed. Raises: InputError for a trace that has no such window."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+class RecordedWindows:
     """A trace; the windows of all seeds lie at equal distances from its first to its last submission."""
 
     jobs: Jobs
     nodes: int
 
-    def world(self, design: Design, seed: int) -> World:
+    def world(self, design: BudgetDesign, seed: int) -> BudgetWorld:
         """Return the jobs of the seed's window on an empty machine, from 0 on, with drawn watts."""
         first_s, last_s = float(self.jobs.submit_s.min()), float(self.jobs.submit_s.max())
         room_s = last_s - first_s - design.window_s
@@ -93,26 +93,26 @@ class Recorded:
         own_w = rng.uniform(*design.user_w, len(jobs.user.names))[jobs.user.codes]
         watts = np.minimum(design.idle_w + (own_w - design.idle_w) * spread, design.max_w)
         jobs = replace(jobs, submit_s=jobs.submit_s - begin_s, mean_power_w=watts, max_power_w=None, profiles=None)
-        return World.of(design, jobs, plain_machine(self.nodes, design.idle_w, design.max_w), rng)
+        return BudgetWorld.of(design, jobs, plain_machine(self.nodes, design.idle_w, design.max_w), rng)
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """Generated jobs of users with habits; their watts are their own."""
+class GeneratedUsers:
+    """GeneratedUsers jobs of users with habits; their watts are their own."""
 
-    def world(self, design: Design, seed: int) -> World:
+    def world(self, design: BudgetDesign, seed: int) -> BudgetWorld:
         """Return the jobs of a seed."""
         jobs = generate(design.generated, np.random.default_rng(seed))
         jobs = replace(jobs, max_power_w=None, profiles=None)
         machine = plain_machine(design.generated_nodes, *design.generated_w)
-        return World.of(design, jobs, machine, np.random.default_rng([seed, 36]))
+        return BudgetWorld.of(design, jobs, machine, np.random.default_rng([seed, 36]))
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class BudgetWorld:
     """Jobs at full clock, their machine, and what is drawn for their users."""
 
-    design: Design
+    design: BudgetDesign
     jobs: Jobs
     machine: Machine
     account: NDArray[np.int64]
@@ -123,13 +123,15 @@ class World:
     """Run time of each user's jobs at the frugal clock over that at the full one. Shape (users,)."""
 
     @classmethod
-    def of(cls, design: Design, jobs: Jobs, machine: Machine, rng: np.random.Generator) -> World:
+    def of(cls, design: BudgetDesign, jobs: Jobs, machine: Machine, rng: np.random.Generator) -> BudgetWorld:
         """Draw accounts, the half and how jobs depend on the clock, for the users who have jobs."""
         users, present = len(jobs.user.names), np.unique(jobs.user.codes)
         account, half = np.full(users, -1), np.zeros(users, np.bool_)
         account[rng.permutation(present)] = np.arange(len(present)) % max(1, min(design.accounts, len(present) // 3))
         half[rng.permutation(present)[: len(present) // 2]] = True
-        return cls(design, jobs, machine, account, half, 1.0 + rng.uniform(*design.bound, users) * (1 / design.clock - 1))
+        return cls(
+            design, jobs, machine, account, half, 1.0 + rng.uniform(*design.bound, users) * (1 / design.clock - 1)
+        )
 
     @cached_property
     def work_s(self) -> Floats:
@@ -177,9 +179,10 @@ class World:
         used = np.bincount(code, used_j)[owners] * design.period_days / design.days
         if equal:
             used[:] = used.mean()
-        most_j = jobs.nodes * jobs.walltime_s * self.stretch[jobs.user.codes] * self.machine.partitions[0].max_w
+        most_w = self.machine.partitions[0].max_w or np.inf
+        most_j = jobs.nodes * jobs.walltime_s * self.stretch[jobs.user.codes] * most_w
         least = np.array([most_j[code == one].max() for one in owners])
-        edge_s = np.arange(PERIODS + 1) * design.period_days * DAY_S
+        edge_s = np.arange(PERIODS + 1, dtype=np.float64) * (design.period_days * DAY_S)
         names = np.array(jobs.user.names, object)
         return tuple(
             Budget(

@@ -34,6 +34,8 @@ HEADS = (
     "all:\nnode-h",
     "within\nlimit %",
 )
+NO_EVENT = ("no event", "–", "0.0", "0.0", "0", "0", "0", "0", "0", "–")
+"""The row with which all others are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,15 @@ class PriceYearStudy:
             "at the day-ahead price; events with too few days before them are not settled. Bill: the change of the "
             "year's energy at the same prices. Added: turnaround against a replay, gains included."
         )
-        table = Table(HEADS, [_cells(row) for row in rows], "A year on day-ahead prices", note, key="year")
+        table = Table(HEADS, [NO_EVENT, *map(_cells, rows)], "A year on day-ahead prices", note, key="year")
         return told.report(
             judged,
             about=(
                 f"{len(year.site.jobs):,} generated jobs on {year.site.machine.units} nodes, {len(year.targets)} "
                 f"targets from {self.prices.name}; {year.mean_w / 1e3:,.0f} kW on average without targets."
             ),
-            lede=f"A year of load targets at the dearest hours pays at most {best.paid:,.0f} EUR.",
+            lede=f"A year of load targets at the dearest hours pays at most {best.paid:,.0f} EUR, no event 0 EUR; one "
+            "generated year gives no verdict, and what users lose is not in it.",
             parts=[table],
             figures={
                 "generated": True,

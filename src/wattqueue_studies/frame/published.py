@@ -112,9 +112,10 @@ class Published:
     notes: Sequence[str] = ()
 
     def judge(self, samples: Samples) -> ClaimTable:
-        """Return the claims whose policies were run, with ours."""
-        ran = set(samples.policies)
-        return ClaimTable([c.judge(samples) for c in self.claims if {c.policy, c.over or c.policy} <= ran], self.draws)
+        """Return the claims whose policies and settings were run, with ours."""
+        ran, on = set(samples.policies), set(samples.settings)
+        mine = [c for c in self.claims if {c.policy, c.over or c.policy} <= ran and on.issuperset(c.on)]
+        return ClaimTable([c.judge(samples) for c in mine], self.draws)
 
     def report(
         self,

@@ -19,9 +19,10 @@ from wattqueue.report.document import UNBROKEN
 from wattqueue_grid.incentives.acceptance import AcceptanceCurve, read_acceptance, with_consent_of
 from wattqueue_grid.incentives.design import DesignInputs, DesignRow, design
 from wattqueue_grid.incentives.design_report import design_csv, document
-from wattqueue_grid.incentives.offer import Candidate, OfferTerms, best_offers, offers, rank_of_promise
+from wattqueue_grid.incentives.offer import Candidate, Offer, OfferTerms, best_offers, offers, rank_of_promise
 from wattqueue_grid.incentives.offer_report import document as offers_document
 from wattqueue_grid.incentives.offer_report import offers_csv
+from wattqueue_grid.incentives.offer_verdict import Earned
 from wattqueue_grid.incentives.rewards import RewardModel, RewardTerm
 from wattqueue_grid.incentives.site_runs import SimulatedSite, metered
 from wattqueue_grid.incentives.verdict import verdict
@@ -337,3 +338,36 @@ def test_the_best_offer_of_a_begin_and_length_is_the_greatest_with_the_gentler_l
     assert [offer.candidate for offer in best_offers(found)] == [gentle]
     assert len(offers_csv(found, terms, "EUR").splitlines()) == 2 + 3
     assert list(offers_document(found, terms, "EUR").lines(UNBROKEN))[1].startswith("11:00")
+
+
+def offered(hours: float, reward: int, days: int = 28) -> Offer:
+    """An offer of 5 kW at 8 o'clock whose event costs so many micro-units of rewards."""
+    return Offer(Candidate(8 * HOUR, hours * HOUR, 50e3), 5_000.0, 20_000.0, days, 0.0, 0.0, reward)
+
+
+def first_line(*found: Offer) -> str:
+    earned = Earned(Decimal(180), "USD")
+    return next(iter(offers_document(found, OfferTerms(), "USD", earned).lines(UNBROKEN)))
+
+
+def test_whether_an_offer_pays_is_the_first_sentence() -> None:
+    """180 USD/MWh are 0.18 USD for each kW in an hour; rewards of 300 USD for 5 kW are 60 USD for each."""
+    assert first_line(offered(1, 300 * EUR), offered(2, 400 * EUR)) == (
+        "No offer pays: the contract pays at most 0.18 USD to 0.36 USD for each kW promised, and the least loss is "
+        "59.82 USD for each; with no event the centre has 0.00 USD."
+    )
+    gains = first_line(offered(1, 300 * EUR), offered(2, EUR))
+    assert gains.startswith("An offer may pay: at most 0.16 USD for each kW promised, before penalties")
+    assert "1 of 2 lose" in gains
+    assert first_line(offered(1, 0, days=19)).startswith("No verdict from 19 days, 20 are the least;")
+    nothing = replace(offered(1, 0), promise_w=0.0)
+    assert first_line(nothing).startswith("No offer pays: nothing can be promised;")
+
+
+def test_no_event_is_a_row_of_the_offers_and_each_has_what_is_left_for_a_kw() -> None:
+    found, earned = [offered(1, 300 * EUR)], Earned(Decimal(180), "USD")
+    lines = list(offers_document(found, OfferTerms(), "USD", earned).lines(UNBROKEN))
+    assert lines[2].split()[-2:] == ["0.00", "USD"]
+    assert lines[2].startswith("no event")
+    assert lines[3].endswith("−59.82 USD")
+    assert offers_csv(found, OfferTerms(), "USD", earned).splitlines()[2].endswith("300,60,0.18,-59.82,USD")

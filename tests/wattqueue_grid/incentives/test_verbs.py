@@ -198,3 +198,13 @@ def test_a_design_and_an_offer_from_files(folder: Path, capsys: pytest.CaptureFi
     with pytest.raises(InputError) as error:
         design(jobs, **files, nodes=10, **site, rates="one", start="2023-03-01T00:00Z")
     assert error.value.where == "--rates"
+    priced = {"nodes": 10, **site, "contract": folder / "contract.toml"}
+    with pytest.raises(InputError, match="give --model"):
+        offer(jobs, **priced)
+    text = (folder / "model.toml").read_text(encoding="utf-8")
+    (folder / "dollars.toml").write_text(text.replace("EUR", "USD"), encoding="utf-8")
+    with pytest.raises(InputError, match="is in EUR, and the rewards in USD"):
+        offer(jobs, **priced, model=folder / "dollars.toml")
+    (folder / "contract.toml").write_text(CONTRACT.replace("per_mwh = 1000.0", "series = true", 1), encoding="utf-8")
+    with pytest.raises(InputError, match="pays by a series of prices"):
+        offer(jobs, **priced, model=folder / "model.toml")

@@ -130,7 +130,16 @@ def test_files_and_page_are_identical_on_every_run_and_need_no_network() -> None
         "event-1,no,2023-03-22 12:00+01:00,3600,20.000,measured,100.000,,80.000,60.000,72.000,0.000,180.00,12.96,0"
     )
     assert rows[3].startswith("event-1,no,2023-03-22 13:00+01:00,3600,,,100.000,,,60.000,0.000,54.000,")
-    assert any("missing kWh" in line for line in document([first], CONTRACT, facts).lines())
+    said = [*document([first], CONTRACT, facts).lines()]
+    assert any("missing kWh" in line for line in said)
+    assert "No event: 0.00 EUR. Rewards to users are not in the net (incentives settle)." in said
+
+
+def test_a_telephone_shows_the_curve_and_folds_the_intervals() -> None:
+    """As seen: 32 intervals of eleven lines each were 13,200 px of a telephone."""
+    page = document([settled({12: 20_000.0})], CONTRACT, {"meter": "table"}).html()
+    assert " data-fold" in page
+    assert [page.count(f'class="n answer" data-label="{head}"') for head in ("Net", "Delivered kW")] == [1, 3]
 
 
 def test_an_event_outside_the_data_is_refused() -> None:

@@ -83,9 +83,10 @@ class EnergyBudgets:
     def _waiting(self, view: View) -> dict[str, int]:
         """Return the jobs that wait, barred ones too, which stand in no queue: in the order of their submission."""
         rows = {view.entry_job(entry) for entry in view.queue.tolist()}
+        end_s = view.jobs.observed.end_s
         for name in self.shared.barred:
             row = view.job_row(name)
-            if row >= 0 and np.isnan(view.jobs.observed.end_s[row]) and view.job_option(row) < 0:
+            if row >= 0 and np.isnan(end_s[row]) and view.job_option(row) < 0:
                 rows.add(row)
         order = sorted(rows, key=lambda row: (float(view.jobs.submit_s[row]), row))
         return {view.job_id(row): row for row in order}

@@ -28,6 +28,7 @@ def run(options: OfferVerb) -> None:
     from wattqueue.terminal import running
     from wattqueue_grid.incentives.offer import Candidate, OfferTerms, offers
     from wattqueue_grid.incentives.offer_report import document, offer_rows, offers_csv
+    from wattqueue_grid.incentives.offer_verdict import Earned
     from wattqueue_grid.incentives.participation import sentences
     from wattqueue_grid.incentives.rewards import read_reward_model
     from wattqueue_grid.settlement.calendar import SiteCalendar, zone_of
@@ -37,6 +38,7 @@ def run(options: OfferVerb) -> None:
     lead, notice = duration_s(o.lead, "--lead") or 0.0, duration_s(o.notice, "--notice") or 0.0
     terms = OfferTerms(o.reliability, o.confidence, lead, notice)
     rewards = None if o.model is None else read_reward_model(o.model)
+    earned = None if o.contract is None else Earned.read(o.contract, rewards)
     site, epoch = o.site(o.consent)
     watts = [float(parse_cap(text, site.machine).cap_w[0]) for text in o.limit.split(",")]
     candidates = [
@@ -50,9 +52,9 @@ def run(options: OfferVerb) -> None:
         found = offers(site, candidates, terms, rewards, midnight_s=midnight, tell=tell)
     currency = "" if rewards is None else rewards.currency
     if o.out is not None:
-        write_text(o.out, offers_csv(found, terms, currency))
-    said = [*document(found, terms, currency).lines(UNBROKEN), *sentences(site.jobs, rewards)]
-    o.show(lambda: {"offers": offer_rows(found, currency)}, lambda: said)
+        write_text(o.out, offers_csv(found, terms, currency, earned))
+    said = [*document(found, terms, currency, earned).lines(UNBROKEN), *sentences(site.jobs, rewards)]
+    o.show(lambda: {"offers": offer_rows(found, currency, earned)}, lambda: said)
     if site.jobs.origin == "generated":
         o.say(["The workload is generated, not measured."])
     if o.out is not None:

@@ -29,10 +29,10 @@ def run(
 ) -> None:
     """Energy budgets, and users who choose a frugal clock: waits, energy and fairness on windows of 14 days."""
     from wattqueue_studies.budgets.study import BudgetsStudy
-    from wattqueue_studies.budgets.world import Design
+    from wattqueue_studies.budgets.world import BudgetDesign
     from wattqueue_studies.runtimes.study import RecordedTrace
 
-    design = Design.stated()
+    design = BudgetDesign.stated()
     if seeds != 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     design = design if seeds is None else replace(design, seeds=seeds)
