@@ -55,7 +55,8 @@ class BudgetDesign:
         """Return the design of claims.toml."""
         text = files("wattqueue_studies.budgets").joinpath("claims.toml").read_text(encoding="utf-8")
         stated: dict[str, Any] = tomllib.loads(text)["design"]
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in stated.items()})
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in stated.items()}
+        return cls(**values)
 
     @property
     def window_s(self) -> float:

@@ -21,9 +21,7 @@ def test_the_guide_works_as_printed(tmp_path: Path) -> None:
     assert "You get" in rewarded
     assert "is generated: assumed for this example" in designed
     assert "with a confidence of 90 %" in offered
-    assert offered.splitlines()[0].startswith(
-        "No offer pays: the contract pays at most 0.18 EUR to 0.36 EUR for each kW"
-    )
+    assert "No offer pays: the contract pays at most 0.22 EUR to 0.43 EUR" in offered
     pages = ("settled/statement.html", "u042.html", "design/design.html")
     for page in pages:
         text = (tmp_path / "work" / page).read_text(encoding="utf-8")
