@@ -20,6 +20,7 @@ from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.slurm.sacct import ASK_FOR
 from wattqueue.formats.workload import Workload
 
+PICKED = ("--row", "fcfs", "--row", "easy")
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena-2")]
 
 
@@ -84,6 +85,8 @@ def ran(lab: SlurmLab) -> Path:
     local = lab.run(argv, env={"TZ": "Asia/Kolkata"})
     (out / "local.psv").write_text(local.out)
     (out / "night.json").write_text(night(lab))
+    advice = said(lab, "pick", str(out / "rows.psv"), "--machine", str(out / "site.toml"), *PICKED, "--json")
+    (out / "pick.json").write_text(advice)
     return out
 
 
@@ -95,6 +98,11 @@ def night(lab: SlurmLab) -> str:
     today = time.strftime("%Y-%m-%d", time.gmtime(time.time() + hours * 3_600))
     day = ("--day", today, "--time-zone", f"Etc/GMT{-hours:+d}")
     words = ("nightly", "--machine", str(machine), "--cap", "800W", *day, "--row", "fcfs", "--bound", "6", "--json")
+    return said(lab, *words)
+
+
+def said(lab: SlurmLab, *words: str) -> str:
+    """Return what a verb prints where the lab's Slurm is on the path."""
     env = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(IMPORTED_FROM), "PATH": f"{lab.bin_dir}:{os.environ['PATH']}"}
     return lab.run([sys.executable, "-c", "from wattqueue.cli import main; main()", *words], env=env).out
 
@@ -131,6 +139,17 @@ def test_nightly_asks_the_real_sacct(dumps: Path) -> None:
     bound = found["bound"]
     assert bound["jobs"] == 6
     assert 0.0 < bound["bound_s"] <= bound["best_known_s"] <= bound["policy_s"]
+
+
+def test_pick_forecasts_the_queue_of_the_real_sacct(dumps: Path) -> None:
+    """One job runs; the next one waits for its node by name, which accounting does not say: elsewhere it may start."""
+    found = json.loads((dumps / "pick.json").read_text())
+    assert found["running"] == 1
+    assert found["waiting"] in (1, 2)  # the array that waits has one row, or none that can be read
+    assert sorted(found["wait_s"]) == ["easy", "fcfs"]
+    limits_s = 1200.0 + 180.0 + 3 * 180.0
+    assert all(0.0 <= wait <= limits_s for wait in found["wait_s"].values())
+    assert found["left_out"].keys() <= {"pas", "conservative"}
 
 
 def test_parsable_is_the_same(dumps: Path) -> None:

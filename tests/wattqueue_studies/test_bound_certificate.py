@@ -43,6 +43,22 @@ def test_random_prices_never_exceed_the_optimum() -> None:
             assert starts.ticks(instance) <= (ticks_of(problem, pays_ends=False).optimum() or 0)
 
 
+def test_own_prices_of_nothing_are_left_out_and_prove_the_same() -> None:
+    fewer = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        instance = instance_of(draw_problem(rng))
+        certificate = draw_certificate(rng, instance)
+        value = certificate.own.value * (rng.random(len(certificate.own.value)) < 0.4)
+        own = replace(certificate.own, value=value)
+        found = own.trimmed()
+        assert replace(certificate, own=found).value(instance) == replace(certificate, own=own).value(instance)
+        assert (np.diff(found.first) >= 0).all()
+        assert (found.value > 0).sum() == (value > 0).sum()
+        fewer += len(found.value) < len(value)
+    assert fewer > 0
+
+
 def test_a_bound_for_admission_is_below_every_admitted_schedule() -> None:
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -59,9 +75,13 @@ def test_a_bound_for_admission_is_below_every_admitted_schedule() -> None:
 def test_more_to_use_or_a_job_less_never_raises_the_sum_at_fixed_prices() -> None:
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
-        instance = instance_of(draw_problem(rng))
+        problem = draw_problem(rng)
+        instance = instance_of(problem)
         certificate = draw_certificate(rng, instance)
         value = certificate.value(instance)
+        wider = instance_of(replace(problem, units=problem.units + 1))  # jobs start sooner, too
+        assert (wider.release <= instance.release).all()
+        assert certificate.value(wider) <= value
         for i in range(len(instance.free)):
             more = instance.free.copy()
             more[i] += int(rng.integers(1, 4))

@@ -58,6 +58,24 @@ def test_what_is_proven_is_below_the_optimum_in_many_worlds() -> None:
         assert_bounded(draw_problem(rng, jobs=int(rng.integers(2, 6))), seed, steps=60)
 
 
+def test_no_job_starts_before_what_runs_already_leaves_it_room() -> None:
+    """Tick by tick: the first at which an option fits for its whole run beside running jobs, under the cap."""
+    later = 0
+    for seed in range(40):
+        problem = draw_problem(np.random.default_rng(seed))
+        world, instance = ticks_of(problem), instance_of(problem)
+        for job, options in enumerate(world.options):
+            starts = [
+                t
+                for run, needs, _ in options
+                for t in range(world.release[job], 30)
+                if all(n <= f for u in range(t, t + run) for n, f in zip(needs, world.at(u), strict=True))
+            ]
+            assert instance.release[job] == min(starts)
+            later += instance.release[job] > instance.release_up[job]
+    assert later > 10
+
+
 def values_on(problem: Problem, edges: list[int]) -> float:
     """The program's value on a grid."""
     instance = instance_of(problem)
@@ -163,6 +181,20 @@ def two_jobs() -> Problem:
         jobs, np.array([4]), np.array([-np.inf, 2.0]), np.array([20_000_000, 15_000_000]), np.zeros(0), nothing,
         nothing, nothing,
     )  # fmt: skip
+
+
+def test_a_cap_below_what_runs_leaves_nothing_until_it_ends() -> None:
+    """A job of 30 W runs until 5 under 20 W; two of 10 W fit beside each other from then on."""
+    problem = two_jobs()
+    zero = np.zeros(1, np.int64)
+    crowded = replace(
+        problem, cap_s=np.array([-np.inf]), cap_uw=np.array([20_000_000]), busy_until_s=np.array([5.0]),
+        busy_partition=zero, busy_units=zero + 1, busy_uw=zero + 30_000_000,
+    )  # fmt: skip
+    best, found = best_schedule(crowded, [], 0, 1)
+    assert best.start.tolist() == [5, 5]
+    instance = instance_of(crowded)
+    assert prove(instance, found).certificate.ticks(instance) == best.total == 18
 
 
 def test_a_job_that_never_fits_is_named() -> None:

@@ -24,9 +24,11 @@ from wattqueue.model.supply import SupplyDomain
 from wattqueue.runs.perform import RunInputs, load, perform
 from wattqueue.runs.record import record
 from wattqueue.runs.task import Task
+from wattqueue.sim.engine import simulate
 from wattqueue.workload.generated import generate
 from wattqueue_studies.bound import prove, study
 from wattqueue_studies.bound.assess import Search, assess, window_problem
+from wattqueue_studies.bound.problem import instance_of
 from wattqueue_studies.bound.store import ADMISSION, MEASURES, STRICT, TURNAROUND, proven_again, stored
 from wattqueue_studies.bound.study import Windows
 from wattqueue_studies.bound.windows import cut_window, whole_window
@@ -132,6 +134,32 @@ def test_windows_are_what_had_not_started_and_what_runs_goes_on() -> None:
     found = assess(inputs, window, QUICK, facts)
     assert found.undefined == ""
     assert found.bound[TURNAROUND] <= found.best[TURNAROUND] <= found.policy[TURNAROUND]
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_no_policy_is_below_the_bound_where_wide_jobs_wait_for_what_runs(cap: str) -> None:
+    """Jobs of all 8 nodes among others: their earliest starts depend on what runs as the window begins."""
+    jobs = crowd(16)
+    wide = replace(
+        jobs, nodes=np.where(np.arange(16) % 4 == 3, 8, jobs.nodes), mean_power_w=jobs.mean_power_w * 0 + 110
+    )
+    inputs = replace(inputs_of("fcfs", CAPS[cap]), jobs=wide)
+    run = simulate(wide, inputs.machine, inputs.policy, cap=inputs.cap).schedule
+    begin_s = float(np.sort(run.start_s)[4]) + 1.0
+    window = cut_window(wide, run, begin_s, 6, np.ones(16))
+    assert window.running > 0
+    later = compared = 0
+    for policy in ("fcfs", "easy", "first-fit", "conservative"):
+        given = replace(inputs_of(policy, CAPS[cap]), jobs=wide)
+        instance = instance_of(window_problem(given, window))
+        later += (instance.release > instance.release_up).sum()
+        found = assess(given, window, QUICK, {"jobs": 6})
+        assert found.bounds[STRICT][TURNAROUND] <= found.best[TURNAROUND] + 1e-9
+        if not found.undefined:
+            compared += 1
+            assert all(found.bound[name] <= found.policy[name] * (1 + 1e-12) + 1e-9 for name in MEASURES)
+    assert later > 0
+    assert compared > 0
 
 
 @pytest.fixture

@@ -49,6 +49,19 @@ class OwnPrices:
         """Return no prices."""
         return cls(0, np.zeros(jobs, np.int64), np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64))
 
+    def trimmed(self) -> Self:
+        """Return the same without the prices of 0 before and behind all others of a job."""
+        job, _ = self.places()
+        job, used = job[self.value > 0], np.flatnonzero(self.value)
+        begin, end = self.first[:-1].copy(), self.first[:-1].copy()
+        begin[job[::-1]], end[job] = used[::-1], used + 1  # of a job's places the last one that is written stays
+        kept = np.repeat(begin, np.diff(self.first)), np.repeat(end, np.diff(self.first))
+        place = np.arange(len(self.value))
+        value = self.value[(place >= kept[0]) & (place < kept[1])]
+        return replace(
+            self, low=self.low + begin - self.first[:-1], first=np.append(0, np.cumsum(end - begin)), value=value
+        )
+
     def places(self) -> tuple[Whole, Whole]:
         """Return the job and the interval of each price. Shapes (h,)."""
         job = np.repeat(np.arange(len(self.low)), np.diff(self.first))
@@ -312,7 +325,7 @@ def certify(
     most = max(float(price.max(initial=0.0)), float(value.max(initial=0.0)))
     for shift in range(min(MOST_SHIFT, MOST_BITS - 1 - int(np.ceil(np.log2(most + 1.0)))), 0, -1):
         whole = np.rint(np.maximum(price, 0.0) * (1 << shift)).astype(np.int64)
-        fine = replace(own, value=np.floor(value * (1 << shift)).astype(np.int64))
+        fine = replace(own, value=np.floor(value * (1 << shift)).astype(np.int64)).trimmed()
         found = Certificate(shift, edge, whole, fine, goal.whole(shift))
         if greatest_cost(found, instance) < 1 << MOST_BITS:
             return found

@@ -4,8 +4,8 @@ The linear program shares out nodes as if jobs could be cut to size. Here each j
 interval, and what is charged is the best set that fits there (a knapsack). At prices of nodes times the job's nodes
 the bound is at least that of the program; a subgradient ascent improves it from there.
 
-Reference: Polyak, "Minimization of unsmooth functionals" (1969), doi:10.1016/0041-5553(69)90061-5; target levels:
-Goffin and Kiwiel (1999), doi:10.1007/s101070050052.
+Reference: Barahona and Anbil, "The volume algorithm: producing primal solutions with a subgradient method" (2000),
+doi:10.1007/s101070050002.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from wattqueue_studies.bound.certificate import GoalRates, OwnPrices, knapsack_s
 from wattqueue_studies.bound.columns import Prices, Pricing
 from wattqueue_studies.bound.instance import Instance, Whole
 
-REACH = 1.25
+REACH = 2.0
 """Own prices of a job end where it costs so many times what it costs in the linear program, counted from its release:
 later starts cost more by themselves."""
-FIRST_STEP, LAST_STEP = 4e-3, 1e-6
+FIRST_STEP, LAST_STEP = 4e-3, 1e-7
 """Rise that is aimed at, as a share of the bound: at first, and where the ascent ends."""
-LOOK = 100
-"""Steps after which the rise aimed at is looked at again."""
-MOMENTUM = 0.85
-LEAST_SHARE = 0.01
+MISSES = 20
+"""Steps without a rise after which a smaller one is aimed at."""
+LEAST_SHARE, MOST_SHARE = 0.002, 0.02
+"""Share of the newest subgradient in the mean of all."""
+LEAST_PAID = 0.01
 """Least share of all payments that a partition's units have for own prices to be worth their time."""
 MOST_UNITS = 2_048
 """Most columns of a knapsack's table; of more units, or watts, several count as one."""
@@ -50,7 +51,7 @@ class Ascent:
         self.own = np.zeros(0)
         self.unit = -(-int(instance.free[self.resource].max()) // MOST_UNITS)
         few = self.unit <= 1 or len(instance) <= FEW_JOBS
-        if not few or paid[self.resource] <= LEAST_SHARE * paid.sum():
+        if not few or paid[self.resource] <= LEAST_PAID * paid.sum():
             return
         low, first = _ranges(instance, edge, prices)
         self.place = OwnPrices(self.resource, low, first, np.zeros(int(first[-1]), np.int64), self.unit)
@@ -78,31 +79,34 @@ class Ascent:
         return total, slope
 
     def climb(self, most_steps: int) -> Floats:
-        """Return the best own prices found in so many steps; fewer where several units count as one. Shape (h,)."""
+        """Return the best own prices found in so many steps; fewer where several units count as one. Shape (h,).
+
+        Each step begins at the best prices, along a mean of the subgradients so far: the volume algorithm.
+        """
         most_steps = most_steps if self.unit == 1 else min(most_steps, FEW_STEPS)
-        own, direction = self.own, np.zeros_like(self.own)
-        value, slope = self.bound(own)
-        best = before = value
-        best_own, rise, steps = own, FIRST_STEP * abs(best), 0
-        while steps < most_steps and rise >= LAST_STEP * abs(best):
-            steps += 1
-            direction = MOMENTUM * direction + slope
-            size = float((direction * direction * self.weight).sum())
-            if size == 0.0:
+        best, misses = self.own, 0
+        value, direction = self.bound(best)
+        rise = FIRST_STEP * abs(value)
+        for _ in range(most_steps):
+            size = self._product(direction, direction)
+            if size == 0.0 or rise < LAST_STEP * abs(value):
                 break
-            own = np.maximum(own + (best + rise - value) / size * direction, 0.0)
-            value, slope = self.bound(own)
-            if value > best:
-                best, best_own = value, own
-            if steps % LOOK == 0:
-                gained, before = best - before, best
-                if gained < rise / 4.0:
-                    rise *= 0.7
-                    own, direction = best_own, np.zeros_like(own)
-                    value, slope = self.bound(own)
-                elif gained > rise:
-                    rise *= 1.3
-        return best_own
+            own = np.maximum(best + rise / size * direction, 0.0)
+            found, slope = self.bound(own)
+            if found > value:
+                value, best, misses = found, own, 0
+                rise *= 1.1 if self._product(slope, direction) > 0.0 else 1.0
+            else:
+                misses += 1
+                rise *= 1.0 if misses % MISSES else 0.66
+            apart = direction - slope
+            shortest = self._product(direction, apart) / max(self._product(apart, apart), 1e-300)
+            direction = direction - float(np.clip(shortest, LEAST_SHARE, MOST_SHARE)) * apart
+        return best
+
+    def _product(self, one: Floats, other: Floats) -> float:
+        """Return the inner product of two directions, in which a price counts by the length of its interval."""
+        return float(np.dot(one * self.weight, other))
 
 
 def _ranges(instance: Instance, edge: Whole, prices: Prices) -> tuple[Whole, Whole]:

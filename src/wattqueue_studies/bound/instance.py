@@ -77,8 +77,9 @@ class Instance(JobBlocks):
     Attributes:
         tick_hz: Ticks a second.
         parts: Partitions: the first resources are their units, one more are watts where they are limited.
-        release: Earliest start of each job, in ticks. Shape (n,).
-        release_up: The same, rounded up: what turnarounds count from. Shape (n,).
+        release: Earliest start of each job, in ticks: its release, or later where what runs already leaves too little
+            free. Shape (n,).
+        release_up: Release, rounded up: what turnarounds count from. Shape (n,).
         first: First option of each job, and the number of options. Shape (n + 1,).
         run: Ticks of each option. Shape (m,).
         amount: What an option takes of each resource: units of each partition, watts. Shape (m, R).
@@ -99,6 +100,20 @@ class Instance(JobBlocks):
     time: Whole
     free: Whole
     billing: Billing | None = None
+
+    def soonest(self) -> Whole:
+        """Return the earliest start of each job at which all that it needs is free for its whole run. Shape (n,).
+
+        Beside nothing but what runs already: the program, which cuts jobs into shares, does not see that by itself.
+        """
+        until = np.append(self.time[1:], np.iinfo(np.int64).max)
+        start = self.release[self.job]
+        for row, needs in enumerate(self.amount):
+            last = max(int(self.run[row]), 1)  # a run that was rounded down to 0 takes some time, too
+            for k in np.flatnonzero((self.free < needs[:, None]).any(axis=0)).tolist():
+                if self.time[k] < start[row] + last and until[k] > start[row]:
+                    start[row] = until[k]
+        return self.least(start)
 
     @property
     def longest_run(self) -> Whole:

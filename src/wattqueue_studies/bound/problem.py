@@ -285,7 +285,8 @@ def instance_of(problem: Problem, *, wide: bool = True) -> Instance:
     run = (np.floor if wide else np.ceil)(jobs.run_s * hz).astype(np.int64)
     energy = np.floor(jobs.energy_j * 1_000).astype(np.int64)
     changes = np.append(True, (free[kept, 1:] != free[kept, :-1]).any(axis=0))
-    return Instance(
+    found = Instance(
         hz, parts, down if wide else up, up, jobs.first.astype(np.int64), run, np.ascontiguousarray(amount[:, kept]),
         energy, time[changes], np.ascontiguousarray(free[kept, changes]),
     )  # fmt: skip
+    return replace(found, release=found.soonest()) if wide else found
