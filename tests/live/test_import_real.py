@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from tests.live.releases import lab_of
 from tests.live.site import MACHINE
 from tests.live.slurmlab import SlurmLab, wait_for
-from tests.program import IMPORTED_FROM
+from tests.program import wattqueue
 from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.slurm.sacct import ASK_FOR
 from wattqueue.formats.workload import Workload
@@ -102,9 +102,12 @@ def night(lab: SlurmLab) -> str:
 
 
 def said(lab: SlurmLab, *words: str) -> str:
-    """Return what a verb prints where the lab's Slurm is on the path."""
-    env = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(IMPORTED_FROM), "PATH": f"{lab.bin_dir}:{os.environ['PATH']}"}
-    return lab.run([sys.executable, "-c", "from wattqueue.cli import main; main()", *words], env=env).out
+    """Return what a verb prints where the lab's Slurm is on the path; in this process, whose kernels are compiled."""
+    path = {"PATH": f"{lab.bin_dir}:{os.environ['PATH']}", "SLURM_CONF": lab.env["SLURM_CONF"]}
+    with mock.patch.dict(os.environ, path):
+        done = wattqueue(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def by_id(workload: Workload) -> dict[str, int]:

@@ -13,6 +13,7 @@ import pytest
 from tests.live.test_recorded_schedule import record
 from tests.program import wattqueue
 from wattqueue.errors import InputError
+from wattqueue_studies.bound import prove
 from wattqueue_studies.nightly import night as night_module
 from wattqueue_studies.nightly.day import Day, zone_of
 from wattqueue_studies.nightly.night import Night, RowNight
@@ -97,8 +98,9 @@ def test_a_job_that_never_runs_under_the_cap_leaves_nothing_to_compare(tmp_path:
     assert figures(tmp_path, rows=(*NIGHT, waits))["cost_s"] is None
 
 
-def test_the_bound_has_its_certificate_in_the_night_s_file(tmp_path: Path) -> None:
+def test_the_bound_has_its_certificate_in_the_night_s_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
+    monkeypatch.setattr(prove, "FEW_INTERVALS", 8)  # every grid is a proof; plain kernels take minutes for a fine one
     done = nightly(tmp_path, "--row", "fcfs", "--out", "nights", bound=50)
     assert done.returncode == 0, done.stderr
     kept = json.loads((tmp_path / "nights/2026-11-26.json").read_text())["nightly"]

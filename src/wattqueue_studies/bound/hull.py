@@ -26,7 +26,7 @@ FIRST_STEP, LAST_STEP = 4e-3, 1e-7
 MISSES = 20
 """Steps without a rise after which a smaller one is aimed at."""
 LEAST_SHARE, MOST_SHARE = 0.002, 0.02
-"""Share of the newest subgradient in the mean of all."""
+"""Share of the newest subgradient in the running average."""
 LEAST_PAID = 0.01
 """Least share of all payments that a partition's units have for own prices to be worth their time."""
 MOST_UNITS = 2_048
@@ -81,7 +81,7 @@ class Ascent:
     def climb(self, most_steps: int) -> Floats:
         """Return the best own prices found in so many steps; fewer where several units count as one. Shape (h,).
 
-        Each step begins at the best prices, along a mean of the subgradients so far: the volume algorithm.
+        Each step begins at the best prices, along a running average of the subgradients: the volume algorithm.
         """
         most_steps = most_steps if self.unit == 1 else min(most_steps, FEW_STEPS)
         best, misses = self.own, 0
