@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,15 @@ def site(folder: Path, energy: str = '[energy]\ntime_zone = "Europe/Berlin"\n') 
     files = EnergyFolder(folder / "run/energy")
     files.append(RECORD, [])
     for k in (1, 2):
-        files.append(replace(RECORD, job=f"8_{k}", uid=1001, label="modelled", cost=None, cost_unit="", lower=None))
+        other: dict[str, Any] = {
+            "uid": 1001,
+            "label": "modelled",
+            "cost": None,
+            "cost_unit": "",
+            "lower": None,
+            "project": "climate",
+        }
+        files.append(replace(RECORD, job=f"8_{k}", **other))
     files.append(replace(RECORD, job="9", submit_s=1.0, start_s=BEGIN_S - 90, first_s=1.0, end_s=BEGIN_S - 60))
     files.put_running(1000, [replace(RECORD, job="10")])
     return config
@@ -65,6 +74,8 @@ def test_one_line_and_a_page_for_a_month(tmp_path: Path) -> None:
     )
     mine = wattqueue("jobs", "--month", "2026-10", "--user", "1000", "--config", config).stdout
     assert mine.startswith("2026-10, user 1000: 1 job, 1 kWh")
+    of_project = ("jobs", "--month", "2026-10", "--project", "climate", "--config", config)
+    assert wattqueue(*of_project).stdout.startswith("2026-10, project climate: 2 jobs, 2 kWh (100 % modelled")
     found = json.loads(wattqueue("jobs", "--month", "2026-09", "--config", config, "--json").stdout)
     assert [one["job"] for one in found["records"]] == ["9"], "it ended a minute before the month in the site's zone"
     page = tmp_path / "page.html"

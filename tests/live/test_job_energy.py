@@ -103,10 +103,11 @@ def recorded(folder: Path) -> list[EnergyRecord]:
 def test_a_measured_job_has_what_its_meters_counted(tmp_path: Path) -> None:
     slurm = lab()
     controller = make(slurm, tmp_path, sources=(Meters(slurm, lambda name: 250.0 if name == "n1" else 170.0),))
-    job = slurm.submit(2, 200.0, watts=400, partition="p1")
+    job = slurm.submit(2, 200.0, watts=400, partition="p1", project="climate")
     rounds(controller, slurm, 260.0)
     assert job.state == "COMPLETED"
     (one,) = recorded(tmp_path)
+    assert one.project == "climate"
     drawn_w = sum(250.0 if name == "n1" else 170.0 for name in job.held_nodes)
     run_s = one.end_s - one.start_s
     assert (one.job, one.uid, one.account, one.nodes, one.label) == (job.name, 1000, "all", 2, "measured")

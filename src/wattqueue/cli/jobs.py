@@ -1,4 +1,4 @@
-"""Sum the energy of a user's, an account's or all jobs of a month, with cost, carbon and avoidable waits.
+"""Sum the energy of a user's, a project's, an account's or all jobs of a month, with cost, carbon, avoidable waits.
 
 One line, or with ``--out`` a page. Without ``--user`` and ``--account`` the jobs are those that the caller may read:
 one's own, or for the controller's account and root the centre's.
@@ -19,13 +19,14 @@ def run(
     printed: Printed,
     user: Annotated[str | None, typer.Option(help="Jobs of this user: a name, or a user id.")] = None,
     account: Annotated[str | None, typer.Option(help="Jobs of this account, which you manage.")] = None,
+    project: Annotated[str | None, typer.Option(help="Jobs of this project (Slurm's wckey) among them.")] = None,
     month: Annotated[str | None, typer.Option(help="2026-11. [default: this month]")] = None,
     out: Annotated[Path | None, typer.Option(*OUT, help="Write the month's page.")] = None,
     config: Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")] = Path(
         "/etc/wattqueue/live.toml"
     ),
 ) -> None:
-    """Sum the energy of a user's, an account's or all jobs of a month, with cost, carbon and avoidable waits."""
+    """Sum the energy of a user's, a project's or all jobs of a month, with cost, carbon and avoidable waits."""
     import os
     from datetime import datetime
     from zoneinfo import ZoneInfo
@@ -40,8 +41,10 @@ def run(
     span = month_of(month, zone)
     uid = None if user is None else _uid(user)
     places = folders_of(folder, os.getuid(), uid, account)
-    records = [one for one in read_records(places, *span) if uid in (None, one.uid)]
-    who = ", ".join(f"{kind} {name}" for kind, name in (("account", account), ("user", user)) if name is not None)
+    found = read_records(places, *span)
+    records = [one for one in found if uid in (None, one.uid) and project in (None, one.project)]
+    asked = (("account", account), ("project", project), ("user", user))
+    who = ", ".join(f"{kind} {name}" for kind, name in asked if name is not None)
     who = who or ("all users" if len(places) != 1 else f"user {_name(int(places[0].name))}")
     if out is not None:
         write_text(out, document(f"Energy of jobs, {month}", who, records, _name).html())

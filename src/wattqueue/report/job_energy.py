@@ -126,6 +126,7 @@ def document(title: str, who: str, records: Sequence[EnergyRecord], names: Calla
     """Return the page of a month. ``names`` returns the name of a user id."""
     groups = [
         _grouped("Accounts", "Account", records, lambda one: one.account or "none"),
+        _grouped("Projects", "Project", records, lambda one: one.project or "none"),
         _grouped("Users", "User", records, lambda one: names(one.uid)),
     ]
     largest = sorted(records, key=lambda one: (-one.energy_j, one.key))[:MOST]
@@ -147,6 +148,7 @@ def document(title: str, who: str, records: Sequence[EnergyRecord], names: Calla
         lede=summary(who, records),
         blocks=[*(table for table in groups if len(table.rows) > 1), jobs, Prose("How to read this", READ, "notes")],
         links=(("jobs", "Jobs"), ("notes", "Notes")),
+        folds=True,
     )
 
 

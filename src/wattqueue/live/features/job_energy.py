@@ -85,6 +85,7 @@ class Followed:
     watts_wait_s: float | None
     lower: tuple[float, float, float] | None
     account: str = ""
+    project: str = ""
     restarts: int = 0
     share_s: float = 0.0
     """Integral over time of the share that it has of its nodes, which is 1 where they are its own."""
@@ -200,7 +201,7 @@ class EnergyRecorder:
             row, known = rows[key], now.snapshot.details.get(key)
             one.row = row
             if known is not None:
-                one.account, one.restarts = known.account, known.restarts
+                one.account, one.project, one.restarts = known.account, known.project, known.restarts
             if row.state == "completing":
                 one.end_s = min(one.end_s, now.now_s)
                 continue
@@ -253,7 +254,7 @@ class EnergyRecorder:
             job=key.name, submit_s=key.submit_s, first_s=one.first_s, start_s=row.start_s, end_s=end_s, uid=row.uid,
             account=one.account, partition=row.partition, nodes=row.nodes, energy_j=total_j, low_j=min(low_j, total_j),
             high_j=max(high_j, total_j), label=label, source=source, share=share, restarts=one.restarts,
-            watts_wait_s=waited_s, lower=one.lower,
+            watts_wait_s=waited_s, lower=one.lower, project=one.project,
         )  # fmt: skip
 
     def _record(self, now: RoundState, record: EnergyRecord) -> None:

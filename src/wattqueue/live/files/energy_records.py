@@ -76,6 +76,8 @@ class EnergyRecord:
     cost_unit: str = ""
     carbon: float | None = None
     carbon_unit: str = ""
+    project: str = ""
+    """The wckey in Slurm; empty for none, and for a run that the accounting alone knows."""
 
     @property
     def key(self) -> tuple[str, float]:
