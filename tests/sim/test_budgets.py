@@ -429,6 +429,8 @@ def test_months_of_a_zone_have_their_hours(tmp_path: Path) -> None:
         ('account = "phys"', 'account = "phys"\nuser = "ann"', "states user and account"),
         ('begin = "2026-01-01"', 'begin = "2028-01-01"', "ends before it begins"),
         ('begin = "2026-01-01"', 'begin = "2026-1-41"', "is no day"),
+        ('end = "2027-01-01"', 'end = "9999-12-31"', "outside 1970 to 2100"),
+        ('begin = "2026-01-01"', 'begin = "0026-01-01"', "outside 1970 to 2100"),
         ("Europe/Berlin", "Mars/Olympus", "time_zone"),
         ('period = "month"', 'period = "year"', "period"),
         ('period = "month"', 'unit = "EUR"', "do not fit"),

@@ -201,6 +201,9 @@ def _day(text: str | None, year: int, where: str) -> datetime:
     if text is None:
         return datetime(year, 1, 1)  # noqa: DTZ001 - a day of the zone
     try:
-        return datetime.strptime(text, "%Y-%m-%d")  # noqa: DTZ007 - a day of the zone
+        day = datetime.strptime(text, "%Y-%m-%d")  # noqa: DTZ007 - a day of the zone
     except ValueError as error:
         raise InputError(f"{text!r} is no day", where=where, hint="for example 2026-01-01") from error
+    if not FIRST <= day.year <= LAST:
+        raise InputError(f"{text!r} is outside {FIRST} to {LAST}", where=where, hint="correct the year")
+    return day

@@ -67,7 +67,7 @@ class RecordedRun:
         begin_s, end_s = self.span
         if math.isnan(at_s):
             at_s = float(self.counted.time_s[int(np.argmax(self.counted.value))])
-        return float(np.clip(math.floor(at_s), begin_s, end_s))
+        return float(math.floor(min(max(at_s, begin_s), end_s)))
 
     @cached_property
     def span(self) -> tuple[float, float]:
