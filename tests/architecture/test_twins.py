@@ -122,6 +122,15 @@ TWINS: dict[str, dict[str, str]] = {
     "supply.NaiveSupply.place": {
         "supply_placement": "propose_units is_ranked propose_from_leaves propose_bare take_under_supply take_lowest",
     },
+    # Announced limits of domains (tests/sim/test_supply.py).
+    "simulator.Simulator.later_rooms": {
+        "supply_ahead": "first_reached load_ahead reach_rows sum_row_of_domains take_reached fed_ahead",
+    },
+    "simulator.Simulator.domains_hold_back": {
+        "supply_ahead": "sees_domains_ahead hold_announced",
+        "announced": "domains_let_run domains_hold_back",
+    },
+    "simulator.Simulator.never_now": {"supply_classes": "idle_machine_holds"},
     "supply.NaiveSupply.pulls": {"supply_placement": "weigh_leaves"},
     "supply.NaiveSupply.levelled": {"supply_placement": "level_leaves given_at list_candidates"},
     "supply.NaiveSupply.bounded": {"supply_placement": "bound_leaves keep_largest"},

@@ -31,7 +31,6 @@ SCALE = RiseScale.of(MACHINE)
         {"notice_s": -5.0},
         {"ramp_w_per_s": 0.0},
         {"ramp_w_per_s": -2.0},
-        {"domain": "rack-1"},
         {"start_s": np.inf},
         {"end_s": np.nan},
     ],

@@ -428,12 +428,15 @@ class Simulator:
         if until <= self.latest(job) - self.limit[job] * max(self.factor(self.prediction, job, o) for o in firsts):
             self.delayed[job] = until
 
-    def launch(self, entry: int, option: int) -> None:
+    def launch(self, entry: int, option: int, until: float | None = None) -> None:
+        """Start an entry; ``until``: announced limits of domains hold up to then, by default its expected end."""
         job = int(self.entries.job[entry])
+        until = self.now + self.wall(job, option) if until is None else until
         p = int(self.entries.partition[entry])
-        units = self.chosen(p, job) if self.supply is None else self.under_supply(p, job, self.net(job, option))
+        net = self.net(job, option)
+        units = self.chosen(p, job) if self.supply is None else self.under_supply(p, job, net, until)
         if units is None:  # by rule 19
-            units = self.under_supply(p, job, self.net(job, option), bare=True)
+            units = self.under_supply(p, job, net, until, bare=True)
         assert units is not None
         predicted = self.factor(self.prediction, job, option)
         if self.correction == codes.LIMIT_AT_START:
@@ -455,12 +458,13 @@ class Simulator:
         if r.factor != 1.0:
             r.end = max(self.now, round((self.now + work * r.factor) * 1e6) / 1e6)
 
-    def fits(self, entry: int, option: int) -> bool:
+    def fits(self, entry: int, option: int, *, ahead: bool = True) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         if self.jobs.nodes[job] > len(self.free_units(p)):
             return False
         net, available = self.net(job, option), self.available()
-        if self.supply is not None and self.under_supply(p, job, net) is None:
+        until = self.now + self.wall(job, option) if ahead else -INF
+        if self.supply is not None and self.under_supply(p, job, net, until) is None:
             return False
         more = self.margin(self.running, new=[net]) - self.margin(self.running)
         return net <= available and net + more <= available
@@ -489,15 +493,38 @@ class Simulator:
         rows = zip(running, nets, shares, strict=True)
         return [(r.units, self.unit_net(r.job, net), share) for r, net, share in rows]
 
-    def under_supply(self, p: int, job: int, net: int, *, bare: bool = False) -> list[int] | None:
-        """The units that a start would get under all domains; None where it does not fit. ``bare``: no margins."""
+    def under_supply(self, p: int, job: int, net: int, until: float, *, bare: bool = False) -> list[int] | None:
+        """The units that a start would get under all domains; None where it does not fit. ``bare``: no margins.
+
+        ``until``: its expected end, up to which announced limits of domains hold.
+        """
         assert self.supply is not None
         room = self.supply.room(self.now, self.standing(), self.load(self.running))
+        self.supply.later = self.later_rooms(until)
         anywhere = [unit for q in range(len(self.machine.partitions)) for unit in self.free_units(q)]
         free = self.by_rank(p, job)
         return self.supply.place(
             free, anywhere, int(self.jobs.nodes[job]), self.unit_net(job, net), room, None if bare else self.chance
         )
+
+    def later_rooms(self, until: float) -> list[dict[str, Room]]:
+        """What a domain has when each of its announced limits begins, before ``until``."""
+        assert self.supply is not None
+        found = []
+        for t, name in self.supply.falls(self.now, until) if self.ahead_all else ():
+            runs = [r for r in self.running if r.expected > t]
+            found.append({name: self.supply.room(t, self.standing(), self.load(runs))[name]})
+        return found
+
+    def domains_hold_back(self, entry: int, option: int) -> bool:
+        """Whether announced limits of domains alone forbid a start, on whatever units."""
+        if self.supply is None:
+            return False
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        units = [u for u, q in enumerate(self.unit_partition) if q == p]
+        self.supply.later = self.later_rooms(self.now + self.wall(job, option))
+        each = self.unit_net(job, self.promised_net(job, option))
+        return self.supply.choose(units, int(self.jobs.nodes[job]), each, {}, self.chance) is None
 
     def reserved_fits(self, p: int, r: Reservation) -> bool:
         """Whether a reserved job fits into what is expected at its shadow time."""
@@ -505,13 +532,14 @@ class Simulator:
             return True
         free = sorted(u for u in r.free if self.unit_partition[u] == p)
         room = self.supply.room(self.now, self.standing(), r.load)
+        self.supply.later = []
         return self.supply.choose(free, int(self.jobs.nodes[r.job]), r.unit_uw, room, self.chance) is not None
 
-    def keeps_supply(self, q: int, r: Reservation, p: int, job: int, net: int) -> bool:
+    def keeps_supply(self, q: int, r: Reservation, p: int, job: int, net: int, until: float) -> bool:
         """Whether a reserved job still fits then if another one, which would outlive that time, starts now."""
         if self.supply is None:
             return True
-        units = self.under_supply(p, job, net)
+        units = self.under_supply(p, job, net, until)
         assert units is not None
         load = [*r.load, (units, self.unit_net(job, net), 1.0)]
         return self.reserved_fits(q, replace(r, free=r.free - set(units), load=load))
@@ -778,7 +806,10 @@ class Simulator:
     def held_back(self, entry: int) -> bool:
         """Whether announced limits keep an entry from starting at any option, on the best units: no reservation."""
         options = self.options(entry) if self.prediction.unit_factor is None else self.all_options(entry)
-        return not any(self.fits_ahead(entry, option, best=True) for option in options)
+        return not any(
+            self.fits_ahead(entry, option, best=True) and not self.domains_hold_back(entry, option)
+            for option in options
+        )
 
     def slowed_net(self, r: Running) -> int:
         p = int(self.machine.option_partition[r.option])
@@ -841,12 +872,13 @@ class Simulator:
         most = self.ledger(p, micro(stated) * int(self.jobs.nodes[job]), job)
         return max(most, predicted) if self.prediction.unit_factor is not None else most
 
-    def fits_alone(self, entry: int, option: int) -> bool:
+    def fits_alone(self, entry: int, option: int, *, ahead: bool = True) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         if self.running or self.jobs.nodes[job] > len(self.free_units(p)):
             return False
         most = max(self.most_net(entry, option), self.net(job, option))
-        if self.supply is not None and self.under_supply(p, job, most, bare=True) is None:
+        until = self.now + self.wall(job, option) if ahead else -INF
+        if self.supply is not None and self.under_supply(p, job, most, until, bare=True) is None:
             return False
         return self.most_net(entry, option) + self.idle_base() <= self.limit_alone()
 
@@ -895,6 +927,7 @@ class Simulator:
         """Whether a job fits under the domains of an idle machine, by the highest limits to come."""
         assert self.supply is not None
         room = self.supply.room(self.now, self.supply.idle(range(len(self.unit_partition))), [], highest=True)
+        self.supply.later = []
         for entry in (e for e in self.rank if self.entries.job[e] == job):
             units = [u for u, q in enumerate(self.unit_partition) if q == self.entries.partition[entry]]
             for option in self.all_options(entry):
@@ -984,14 +1017,15 @@ class Simulator:
         if not self.starts(promised, entry) and p not in promised and not self.held_back(entry):
             promised[p] = self.reserve(entry)
 
-    def keeps(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
+    def keeps(self, promised: dict[int, Reservation], entry: int, option: int, *, ahead: bool = True) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         for q, r in promised.items():
             if r.job == job or self.now + self.wall(job, option) <= r.time:
                 continue
             if self.taken(r, self.net(job, option)) > r.watts or (q == p and self.jobs.nodes[job] > r.nodes):
                 return False
-            if not self.keeps_supply(q, r, p, job, self.net(job, option)):
+            until = self.now + self.wall(job, option) if ahead else -INF
+            if not self.keeps_supply(q, r, p, job, self.net(job, option), until):
                 return False
         return True
 
@@ -1006,7 +1040,7 @@ class Simulator:
                 r.watts -= self.taken(r, self.net(job, option))
                 r.started.append(self.net(job, option))
                 if self.supply is not None:
-                    units = self.under_supply(p, job, self.net(job, option))
+                    units = self.under_supply(p, job, self.net(job, option), self.now + self.wall(job, option))
                     assert units is not None
                     r.free -= set(units)
                     r.load.append((units, self.unit_net(job, self.net(job, option)), 1.0))
@@ -1086,6 +1120,10 @@ class Simulator:
                 for q in [q for q, r in promised.items() if r.job == job]:
                     del promised[q]
                 continue
+            if begin == self.now and self.never_now(entry, option):
+                if earlier is not None:
+                    plan["job", job] = earlier
+                continue
             if begin == self.now and p not in promised:
                 promised[p] = self.reserve(entry)
             plan["job", job] = place if earlier is None or begin < earlier[0] else earlier
@@ -1095,7 +1133,24 @@ class Simulator:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         if self.supply is None:
             return True
-        return self.under_supply(p, job, self.net(job, option)) is not None and self.keeps(promised, entry, option)
+        until = self.now + self.wall(job, option)
+        fits = self.under_supply(p, job, self.net(job, option), until) is not None
+        return fits and self.keeps(promised, entry, option)
+
+    def never_now(self, entry: int, option: int) -> bool:
+        """Whether announced limits of domains, or those in force on an idle machine, forbid an entry for now."""
+        if self.supply is None:
+            return False
+        units = [u for u, q in enumerate(self.unit_partition) if q == self.entries.partition[entry]]
+        room, job = (
+            self.supply.room(self.now, self.supply.idle(range(len(self.unit_partition))), []),
+            int(self.entries.job[entry]),
+        )
+        self.supply.later = []
+        need, each = int(self.jobs.nodes[job]), self.unit_net(job, self.promised_net(job, option))
+        if self.supply.choose(units, need, each, room, self.chance) is None:
+            return True
+        return all(self.domains_hold_back(entry, one) for one in self.options(entry))
 
     def earliest(
         self,
@@ -1356,10 +1411,11 @@ class Simulator:
         for entry in self.queued_entries():
             job, partition = self.entries.job[entry], self.entries.partition[entry]
             if (str(self.jobs.job_id[job]), partition) == (action.job, action.partition):
-                fits = self.fits(entry, action.option) or self.fits_alone(entry, action.option)
+                named = {"ahead": False}  # whoever names a start decides
+                fits = self.fits(entry, action.option, **named) or self.fits_alone(entry, action.option, **named)
                 fits = fits and not self.holds_starts()
                 if action.option in self.options(entry) and fits and not self.overtakes(entry, action.option):
-                    self.launch(entry, action.option)
+                    self.launch(entry, action.option, -INF)
                 return
 
     def overtakes(self, entry: int, option: int) -> bool:
@@ -1371,8 +1427,9 @@ class Simulator:
         job = int(self.entries.job[entry])
         if job not in trial.queue:
             return trial.option[job] != option
-        fits = trial.fits(entry, option) or trial.fits_alone(entry, option)
-        return self.code == codes.CONSERVATIVE or not (fits and trial.keeps(trial.promises, entry, option))
+        named = {"ahead": False}
+        fits = trial.fits(entry, option, **named) or trial.fits_alone(entry, option, **named)
+        return self.code == codes.CONSERVATIVE or not (fits and trial.keeps(trial.promises, entry, option, **named))
 
     def date(self, r: Running, *time: float) -> None:
         """Samples of before say nothing of the units of a job from now on."""

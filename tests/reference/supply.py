@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wattqueue.model.machine import Machine
-from wattqueue.model.supply import node_ranges
+from wattqueue.model.supply import SupplyDomain, node_ranges
 
 Load = Sequence[tuple[Sequence[int], int, float]]
 """Jobs: their units, the net microwatts of one of these, and the share of their variance that is left."""
@@ -43,6 +44,8 @@ class NaiveSupply:
     """Leaves that a start takes units of at most, where so many hold it; 0 for no bound."""
     binding: frozenset[str] | None = None
     """Names of the domains in the pass, of which leaves are made; None for all."""
+    later: Sequence[Mapping[str, Room]] = ()
+    """What domains have when each announced limit begins that the job at hand reaches."""
 
     def __post_init__(self) -> None:
         self.domains = {domain.name: domain for domain in self.machine.supply}
@@ -92,6 +95,21 @@ class NaiveSupply:
             self.take(room, units, uw, share)
         return room
 
+    def known(self, one: SupplyDomain, now: float) -> list[tuple[float, float]]:
+        """The rows of a series that are known."""
+        known = one.known_s or [-math.inf] * len(one.limit_s)
+        rows = zip(one.limit_s, one.limits_w, known, strict=True)
+        return [(t, watts) for k, (t, watts, since) in enumerate(rows) if since <= now or not k]
+
+    def falls(self, after: float, before: float) -> list[tuple[float, str]]:
+        """When the limit of which domain becomes lower, between two times."""
+        return [
+            (t, name)
+            for name, one in self.domains.items()
+            for (_, high), (t, low) in itertools.pairwise(self.known(one, after))
+            if low < high and after < t < before
+        ]
+
     def idle(self, units: Iterable[int]) -> Load:
         """What units draw that are on and idle."""
         return [([unit], round(self.idle_w[unit] * 1e6), 1.0) for unit in units]
@@ -119,7 +137,10 @@ class NaiveSupply:
             if len(found) == need:
                 break
             taken = self.taken([*found, unit], uw)
-            if all(room[name].left(terms, taken[name]) >= 0 for name, _ in self.paths[unit]):
+            path = [
+                (one[name], taken[name]) for name, _ in self.paths[unit] for one in (room, *self.later) if name in one
+            ]
+            if all(one.left(terms, watts) >= 0 for one, watts in path):
                 found.append(unit)
         return found if len(found) == need else None
 

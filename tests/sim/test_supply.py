@@ -17,7 +17,15 @@ from tests.profiles import examples
 from tests.reference.site_meter import NaiveSiteMeter
 from tests.reference.supply import NaiveSupply
 from tests.sim.invariants import units_of
-from tests.sim.test_against_twin import SEEDS, Scripted, expect_same, random_script, targeted_world, with_consent
+from tests.sim.test_against_twin import (
+    SEEDS,
+    Scripted,
+    expect_same,
+    moving_cap,
+    random_script,
+    targeted_world,
+    with_consent,
+)
 from tests.sim.test_in_flight_ledger import in_flight_world
 from tests.sim.test_measured_ledger import twin_meter
 from tests.sim.workloads import World, random_world
@@ -26,14 +34,14 @@ from wattqueue.kernels import codes
 from wattqueue.kernels.state import SupplyLoad
 from wattqueue.kernels.supply_load import MARGIN
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.schedule import Reason
+from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.policy import load_policy
-from wattqueue.policy.supply import supply_limits
+from wattqueue.policy.supply import can_bind, greatest_unit_w, supply_limits
 from wattqueue.sim.engine import Run, simulate
 
 PASSES = (
@@ -138,6 +146,46 @@ def test_with_load_targets(seed: int) -> None:
     )
 
 
+@examples(60)
+@given(SEEDS)
+def test_looking_ahead_to_lower_limits_of_domains(seed: int) -> None:
+    """Caps, targets and falling limits of domains, of every pass; a conservative plan follows those of the machine."""
+    world = targeted_world(seed, ramps=seed % 2 == 0)
+    world = replace(world, cap=moving_cap(seed, world), targets=None if seed % 3 == 1 else world.targets)
+    world = falling(seed, under_supply(seed, world))
+    world = replace(world, code=(codes.CONSERVATIVE, codes.EASY, codes.SHORTEST, world.code)[seed % 4], all_limits=True)
+    slowed = seed % 3 == 0 and world.code != codes.CONSERVATIVE
+    world = replace(
+        world, depth=seed % 6 if seed % 5 == 0 else 0,
+        looks_ahead=codes.AHEAD_SLOWED if slowed else codes.AHEAD_AS_RUN,
+    )  # fmt: skip
+    margin = seed % 7 < 2 and world.code != codes.CONSERVATIVE
+    ledger = Chance(epsilon=0.05, share=1.0 + seed % 3 * 0.2, own=0.1, common=0.02) if margin else None
+    expect_twin(world, random_script(seed, world, parking=seed % 2 == 0) if seed % 5 < 2 else None, ledger)
+
+
+def falling(seed: int, world: World) -> World:
+    """The same world in which every limit of a domain falls several times while jobs run."""
+    rng, supply = np.random.default_rng((seed, 6)), []
+    for one in world.machine.supply:
+        low = one.least_limit_w
+        if low < np.inf and rng.random() < 0.8:
+            times = (-5.0, *sorted({float(np.floor(t)) for t in rng.uniform(0, 300, int(rng.integers(1, 6)))}))
+            watts = tuple(float(np.round(low * rng.uniform(1.0, 1.8), 2)) for _ in times)
+            known = tuple(t - float(rng.integers(0, 60)) for t in times) if rng.random() < 0.5 else ()
+            one = replace(one, limit_w=None, limit_s=times, limits_w=watts, known_s=known)
+        supply.append(one)
+    machine = replace(world.machine, supply=tuple(supply))
+    nothing = Prediction(np.zeros((1, len(machine.option_partition))), np.ones((1, len(machine.option_partition))))
+    stated = can_bind(machine, greatest_unit_w(machine, nothing, learns=True))
+    bound = {one.name for one, binds in zip(machine.supply_tree.domains, stated, strict=True) if binds}
+    supply = [one if one.name in bound else constant_domain(one) for one in supply]  # others are refused (rule 22)
+    times_s = [t for one in supply for t in one.limit_s[1:]]
+    time = np.union1d(world.cap.time_s, times_s)
+    cap = Cap(time, np.asarray(world.cap.at(time), np.float64))
+    return replace(world, machine=replace(machine, supply=tuple(supply)), cap=cap)
+
+
 @examples(100)
 @given(SEEDS)
 def test_conservative_plans_test_domains_where_a_place_is_now(seed: int) -> None:
@@ -200,10 +248,7 @@ def test_a_margin_that_the_meter_of_the_machine_moves(seed: int) -> None:
 
 def constant(world: World) -> World:
     """The same world with limits that never move, without a cap, and with true predictions."""
-    supply = tuple(
-        replace(one, limit_w=one.limits_w[0], limit_s=(), limits_w=()) if one.limit_s else one
-        for one in world.machine.supply
-    )
+    supply = tuple(constant_domain(one) for one in world.machine.supply)
     return replace(
         world,
         machine=replace(world.machine, supply=supply),
@@ -228,6 +273,44 @@ def test_no_domain_is_above_its_limit_and_every_job_that_fits_ends(seed: int) ->
         load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world), 1.0) for job in running]
         room = naive.room(float(now), naive.idle(everything), load)
         assert min(one.left(None) for one in room.values()) >= 0
+
+
+@examples(60)
+@given(SEEDS)
+def test_looking_ahead_no_falling_limit_is_ever_exceeded_and_what_fits_at_last_ends(seed: int) -> None:
+    """Safety and its liveness twin: limits that fall, announced from the beginning, and true predictions."""
+    world = falling(seed, supplied_world(seed))
+    supply = tuple(replace(one, known_s=()) for one in world.machine.supply)
+    code = (codes.EASY, codes.SHORTEST, codes.FIRST_FIT, codes.CONSERVATIVE)[seed % 4]
+    world = replace(
+        world, machine=replace(world.machine, supply=supply), cap=replace_watts(world.cap), code=code, depth=0,
+        actual=world.ready.prediction, interval_s=0.0, all_limits=True, looks_ahead=codes.AHEAD_AS_RUN,
+    )  # fmt: skip
+    run = expect_twin(world)
+    schedule, naive, everything = run.schedule, NaiveSupply(world.machine), range(world.machine.units)
+    falls = [t for one in supply for t in one.limit_s]
+    for now in [*schedule.start_s[schedule.ran].tolist(), *falls]:
+        running = np.flatnonzero(schedule.ran & (schedule.start_s <= now) & (schedule.end_s > now))
+        load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world), 1.0) for job in running]
+        room = naive.room(float(now), naive.idle(everything), load)
+        assert min(one.left(None) for one in room.values()) >= 0
+    at_last = naive.room(max([0.0, *falls]), naive.idle(everything), [])
+    for job in np.flatnonzero(~schedule.ran) if len(world.machine.partitions) == 1 else ():
+        prediction, idle = world.ready.prediction, world.machine.partitions[0].idle_w
+        most = float(prediction.power_w[prediction.rows(np.array([job]))].max())
+        each = round(max(most - (0.0 if world.machine.cap_scope == "jobs" else idle), 0.0) * 1e6)
+        fits = naive.choose(everything, int(world.jobs.nodes[job]), each, at_last) is not None
+        assert not fits or schedule.state[job] == State.REJECTED
+
+
+def replace_watts(cap: Cap) -> Cap:
+    """The same times, without a limit."""
+    return Cap(cap.time_s, np.full(len(cap.time_s), np.inf))
+
+
+def constant_domain(one: SupplyDomain) -> SupplyDomain:
+    """The domain with its first limit for ever."""
+    return replace(one, limit_w=one.limits_w[0], limit_s=(), limits_w=(), known_s=()) if one.limit_s else one
 
 
 def unit_net_uw(run: Run, job: int, world: World) -> int:

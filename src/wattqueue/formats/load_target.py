@@ -35,11 +35,13 @@ TEXT_COLUMNS = frozenset({"unit", "correlation_id", "domain"})
 """Columns of text."""
 
 
-def read_load_targets(path: Path, machine: Machine | None = None, cap: Cap | None = None) -> LoadTargets:
+def read_load_targets(
+    path: Path, machine: Machine | None = None, cap: Cap | None = None, *, domains: bool = False
+) -> LoadTargets:
     """Return the targets of a CSV, plain or gzip, sorted by their starts.
 
-    With a machine, a target below what it draws idle is refused, and a ramp that has nothing to rise to; ``cap`` is the
-    site's.
+    ``domains``: targets may name a power domain. With a machine, a target of all of it below what it draws idle is
+    refused, and a ramp that has nothing to rise to; ``cap`` is the site's.
 
     Raises: InputError or MachineError naming the file, and the line wherever one is concerned.
     """
@@ -61,11 +63,14 @@ def read_load_targets(path: Path, machine: Machine | None = None, cap: Cap | Non
     found.sort(key=lambda one: one[0].start_s)
     try:
         targets = LoadTargets.of(*(target for target, _ in found))
+        whole = targets.take(np.array([not name for name in targets.domain]))
         if machine is not None:
-            targets.require_reachable(machine, cap or Cap.none())
-            targets.require_rise(machine, cap or Cap.none())
+            whole.require_reachable(machine, cap or Cap.none())
+            whole.require_rise(machine, cap or Cap.none())
     except (InputError, MachineError) as error:
         raise type(error)(f"{error.where}: {error.what}", where=_line(path, error, found), hint=error.hint) from error
+    if not domains:
+        targets.require_whole(path)
     return targets
 
 

@@ -35,7 +35,11 @@ from wattqueue.kernels.progress import fits_alone, least_alone
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.speed import apply_speeds, change_speed, listed_fit, refresh_listed, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
+from wattqueue.kernels.supply import has_supply
+from wattqueue.kernels.supply_ahead import reach_rows
 from wattqueue.kernels.supply_classes import fits_supply
+
+INF = float("inf")
 
 
 @entry
@@ -64,8 +68,8 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     if option < first_option(view, index) or option > last_option(view, index):
         return codes.REFUSED_CONSENT if view.now.by_target == 0 and looks_at_target(view) else codes.REFUSED_OPTION
     net = net_watt(view, job, option)
-    fits = fits_watts(view, net) and fits_supply(view, p, job, net)
-    if holds_starts(view) or (not fits and not fits_alone(view, p, job, net)):
+    fits = fits_watts(view, net) and fits_supply(view, p, job, net, -INF)
+    if holds_starts(view) or (not fits and not fits_alone(view, p, job, net, -INF)):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
     view.now.dirty = 1  # a reservation, or a plan, may have been this job's
@@ -96,6 +100,8 @@ def start_beside(view: KernelView, index: int, option: int) -> int:
         p, job = entry_partition(view, index), as_int64(view.entries.job[index])
         if view.nodes[job] <= view.units.free[p]:
             ready_units(view, p, job)
+            if has_supply(view) and view.now.looks_ahead != 0:
+                reach_rows(view, -INF)
             if not keeps_reservations(view, p, job, option, net_watt(view, job, option)):
                 return codes.REFUSED_BUSY
     return start_checked(view, index, option)

@@ -17,10 +17,12 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.chance import margin_uw, square_kept, square_w
 from wattqueue.kernels.consent import first_option, last_option, slowed_option
-from wattqueue.kernels.entries import least_net, net_of, net_watt, unit_uw, units_differ, wall_s
+from wattqueue.kernels.entries import equal_net, least_net, net_of, net_watt, unit_uw, units_differ, wall_s
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.ledger import available_under
 from wattqueue.kernels.state import KernelView
+from wattqueue.kernels.supply import has_supply
+from wattqueue.kernels.supply_ahead import hold_announced
 from wattqueue.kernels.unit_watts import held_uw
 
 
@@ -156,6 +158,26 @@ def is_held_back(view: KernelView, entry: int) -> bool:
     if not units_differ(view):  # else the options of now depend on the units that it would get, and too few may be free
         first, last = as_int64(first_option(view, entry)), as_int64(last_option(view, entry))
     option = first
-    while option <= last and not fits_ahead(view, entry, job, as_int64(option), True):
+    while option <= last and not (
+        fits_ahead(view, entry, job, as_int64(option), True) and domains_let_run(view, job, as_int64(option))
+    ):
         option += 1
     return bool(option > last)
+
+
+@inlined
+def domains_let_run(view: KernelView, job: int, option: int) -> bool:
+    """Return whether announced limits of domains alone let ``job`` start at ``option`` now."""
+    if not has_supply(view):
+        return True
+    net, end = equal_net(view, job, option), view.now.time_s + wall_s(view, job, option)
+    return hold_announced(view, as_int64(view.units.option_partition[option]), job, net, end)
+
+
+@separate
+def domains_hold_back(view: KernelView, entry: int) -> bool:
+    """Return whether announced limits of domains alone keep an entry from starting at any option."""
+    for option in range(first_option(view, entry), last_option(view, entry) + 1):
+        if domains_let_run(view, as_int64(view.entries.job[entry]), as_int64(option)):
+            return False
+    return True

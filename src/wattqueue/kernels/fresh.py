@@ -22,6 +22,7 @@ from wattqueue.kernels.state import (
     SensorFigures,
     Sensors,
     SensorSamples,
+    SupplyAhead,
     SupplyClasses,
     SupplyLimits,
     SupplyPlacement,
@@ -208,7 +209,24 @@ def no_supply() -> SupplyLimits:
     return SupplyLimits(
         units, units, flat, one, one, one, more, flat, flat, more, more, units, units, units, units, one, more, more,
         whole, more, more, one, one, more, more, one, one, units, one, one, one, one, one, more, one, one, classes,
-        SupplyPlacement(flat, flat, flat, one),
+        SupplyPlacement(flat, flat, flat, one), no_domains_ahead(0),
+    )  # fmt: skip
+
+
+def no_domains_ahead(domains: int) -> SupplyAhead:
+    """Make the announced limits of domains of a pass that does not look ahead."""
+    return domains_ahead(np.zeros(0), np.zeros(1, np.int64), np.zeros(0), np.zeros((0, domains), np.int64))
+
+
+def domains_ahead(
+    known_s: np.ndarray, epoch_start: np.ndarray, time_s: np.ndarray, limit_uw: np.ndarray
+) -> SupplyAhead:
+    """Make announced limits of domains of some rows: see ``SupplyAhead``."""
+    most, domains = int(np.diff(epoch_start).max(initial=0)), limit_uw.shape[1]
+    stamp = np.full(most, -1, np.int64)
+    return SupplyAhead(
+        known_s, epoch_start, time_s, limit_uw, stamp, stamp.copy(), np.zeros((most, domains), np.int64),
+        np.zeros((most, 2, domains), np.int64), np.zeros(1, np.int64),
     )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ from wattqueue.kernels.entries import (
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.supply import forget_refused, has_supply, note_refused
+from wattqueue.kernels.supply_ahead import sees_domains_ahead, take_reached
 from wattqueue.kernels.supply_classes import exceeds_class, fits_supply
 from wattqueue.kernels.supply_reservations import (
     begin_shadow,
@@ -120,7 +121,7 @@ def begin_pass(view: KernelView) -> int:
     whole = now.dirty != 0 or now.fcfs_ranks == 0 or now.whole_next != 0
     whole = whole or now.depth < codes.ANY_NEED
     # What announced limits leave over changes with each start and each second.
-    whole = whole or sees_ahead(view)
+    whole = whole or sees_ahead(view) or (has_supply(view) and sees_domains_ahead(view))
     # What was tried slowed is then tried at full speed.
     whole = whole or consent_ends(view)
     # What starts later is not among the running jobs that the bound was taken from.
@@ -273,7 +274,7 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
         watt = net_watt(view, job, option)
         if (
             fits_watts(view, watt)
-            and fits_supply(view, p, job, watt)
+            and fits_supply(view, p, job, watt, view.now.time_s + wall_s(view, job, option))
             and keeps_reservations(view, p, job, option, watt)
             and (view.now.looks_ahead == 0 or fits_ahead(view, entry, job, option, False))
         ):
@@ -282,6 +283,8 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
                 take_ahead(view, entry, job, option)
             note_earlier_shadows(view, job, end)
             start_entry(view, entry, option)
+            if view.now.looks_ahead != 0 and has_supply(view):
+                take_reached(view, job, watt)
             consume_leftovers(view, p, job, watt, end)
             return True
     return False

@@ -37,7 +37,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, at_least, inlined, kernel, separate
-from wattqueue.kernels.announced import next_row
+from wattqueue.kernels.announced import domains_hold_back, next_row
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.consent import consent_ends, last_option, promised_net, promised_option
 from wattqueue.kernels.entries import (
@@ -62,7 +62,9 @@ from wattqueue.kernels.greedy import (
 from wattqueue.kernels.ledger import available_under
 from wattqueue.kernels.state import KernelView, ReservationPlan
 from wattqueue.kernels.supply import forget_refused, has_supply
-from wattqueue.kernels.supply_classes import fits_supply
+from wattqueue.kernels.supply_ahead import take_reached
+from wattqueue.kernels.supply_classes import fits_supply, idle_machine_holds
+from wattqueue.kernels.supply_load import each_of
 
 INF = float("inf")
 
@@ -211,8 +213,8 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
     row, behind = earliest_place(view, p, need, watt, wall)
     now = row >= 0 and row == view.now.plan_head and need <= view.units.free[p]
     starts = now and domains_admit(view, p, job, last)
-    if now and not starts:
-        hold_back(view, p, entry)
+    if now and not starts and not hold_back(view, p, entry):
+        row = as_int64(-1)
     if starts or (row >= 0 and (before < 0 or view.plan.time[row] < view.plan.begin[job])):
         view.plan.begin[job] = view.plan.time[row]
         take_rows(view, p, row, behind, view.plan.time[row] + wall, need, watt)
@@ -277,6 +279,8 @@ def start_in_plan(view: KernelView, p: int, entry: int, option: int) -> None:
     watt = as_int64(net_watt(view, job, option))
     start_entry(view, entry, option)
     if has_supply(view):
+        if view.now.looks_ahead != 0:
+            take_reached(view, job, watt)
         take_from_reservations(view, p, job, watt)
 
 
@@ -297,15 +301,26 @@ def domains_admit(view: KernelView, p: int, job: int, option: int) -> bool:
 def keeps_domains(view: KernelView, p: int, job: int, option: int) -> bool:
     """Return whether ``job`` fits under all domains, and beside the reservations of what they hold back."""
     watt = as_int64(net_watt(view, job, option))
-    return fits_supply(view, p, job, watt) and keeps_reservations(view, p, job, option, watt)
+    return fits_supply(view, p, job, watt, view.now.time_s + wall_s(view, job, option)) and keeps_reservations(
+        view, p, job, option, watt
+    )
 
 
 @separate
-def hold_back(view: KernelView, p: int, entry: int) -> None:
-    """Promise an entry that power domains hold back a start by these, unless one of its partition has that already."""
+def hold_back(view: KernelView, p: int, entry: int) -> bool:
+    """Promise an entry that power domains hold back a start by these, unless one of its partition has that already.
+
+    Return whether it keeps its place: not one that announced limits, or those in force on an idle machine, never admit.
+    """
     view.now.plan_stands = 0
+    need = int(view.nodes[view.entries.job[entry]])
+    if not idle_machine_holds(view, p, need, each_of(promised_net(view, entry), need)):
+        return False
+    if view.now.looks_ahead != 0 and domains_hold_back(view, entry):
+        return False
     if view.reserved.entry[p] < 0:
         reserve(view, p, entry)
+    return True
 
 
 @inlined

@@ -31,7 +31,7 @@ from wattqueue.kernels.entries import (
 from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView, Truth
 from wattqueue.kernels.state.truth import BASE_UW
-from wattqueue.kernels.supply import has_supply, idle_machine
+from wattqueue.kernels.supply import has_supply, idle_machine, limits_row
 from wattqueue.kernels.supply_classes import fits_alone_by_class, fits_bare, update_classes
 from wattqueue.kernels.supply_load import MARGIN, each_of, load_tried, units_that_fit
 from wattqueue.kernels.tree import Limits, class_of, tree_next
@@ -68,12 +68,15 @@ def greatest_net(view: KernelView, p: int, job: int, net: int) -> int:
 
 
 @inlined
-def fits_alone(view: KernelView, p: int, job: int, net: int) -> bool:
-    """Return whether nothing runs, and a job of ``net`` predicted microwatts fits below the cap at its maximum."""
+def fits_alone(view: KernelView, p: int, job: int, net: int, end: float) -> bool:
+    """Return whether nothing runs, and a job of ``net`` predicted microwatts fits below the cap at its maximum.
+
+    ``end``: up to when announced limits of domains are to hold, minus infinity for none.
+    """
     if view.now.running > 0:
         return False
     most = greatest_net(view, p, job, net)
-    if has_supply(view) and not fits_bare(view, p, job, as_int64(max(most, net))):
+    if has_supply(view) and not fits_bare(view, p, job, as_int64(max(most, net)), end):
         return False
     return bool(most <= room_uw(view, as_int64(view.now.cap_uw)))
 
@@ -130,7 +133,7 @@ def fits_some_domain(view: KernelView, truth: Truth, job: int) -> bool:
                 if fits_alone_by_class(view, as_int64(p), nodes, each_of(net, nodes)):
                     return True
                 if not idle:
-                    idle_machine(view)
+                    idle_machine(view, supply.highest[limits_row(view)])
                     idle = True
                 if units_that_fit(supply, as_int64(p), each_of(net, nodes), load_tried(supply)) >= nodes:
                     return True
@@ -248,7 +251,8 @@ def start_alone(view: KernelView, p: int, entry: int) -> bool:
     ready_units(view, p, job)
     for option in range(first_option(view, entry), last_option(view, entry) + 1):
         net = net_watt(view, job, option)
-        if fits_alone(view, p, job, net) and fits_announced(view, p, job, option, net):
+        end = view.now.time_s + wall_s(view, job, option)
+        if fits_alone(view, p, job, net, end) and fits_announced(view, p, job, option, net):
             start_entry(view, entry, option)
             view.now.dirty = 1  # reservations and the plan were made without it
             return True

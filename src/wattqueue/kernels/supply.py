@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.first_match import first_from
-from wattqueue.kernels.state import KernelView, SupplyClasses, SupplyLimits, SupplyPlacement
+from wattqueue.kernels.fresh import no_domains_ahead
+from wattqueue.kernels.state import Array, KernelView, SupplyClasses, SupplyLimits, SupplyPlacement
 from wattqueue.kernels.supply_load import (
     GIVEN,
     KEY,
@@ -82,6 +83,7 @@ def new_supply(
         np.zeros(domains, np.int64), np.zeros((2, domains), np.int64), np.zeros(domains, np.int64), marks,
         new_classes(gain, free, partitions, sample),
         spare,
+        no_domains_ahead(domains),
     )  # fmt: skip
 
 
@@ -199,12 +201,12 @@ def limits_row(view: KernelView) -> int:
 
 
 @kernel
-def idle_machine(view: KernelView) -> None:
-    """Write an idle machine under the highest limits from now on to ``spare_free`` and ``spare_room``."""
-    supply, row = view.supply, limits_row(view)
+def idle_machine(view: KernelView, limit_uw: Array) -> None:
+    """Write an idle machine under some limits, (G,) microwatts, to ``spare_free`` and ``spare_room``."""
+    supply = view.supply
     for leaf in range(len(supply.free)):
         supply.spare_free[leaf] = supply.leaf_unit[leaf + 1] - supply.leaf_unit[leaf]
     for domain in range(len(supply.room)):
-        supply.spare_room[domain] = supply.highest[row, domain] - supply.base[domain]
+        supply.spare_room[domain] = limit_uw[domain] - supply.base[domain]
         supply.spare_drawn[0, domain] = 0
         supply.spare_drawn[1, domain] = 0

@@ -24,11 +24,14 @@ from wattqueue.kernels.supply import (
     limits_row,
     touch,
 )
+from wattqueue.kernels.supply_ahead import reach_rows
 from wattqueue.kernels.supply_load import (
     GIVEN,
     IDLE_ROW,
     KEY,
     MARGIN,
+    REACHED,
+    REACHED_END,
     TOUCHED,
     count_domain,
     count_path,
@@ -148,21 +151,26 @@ def is_above_bound(supply: SupplyLimits, p: int, need: int, unit_net: int) -> bo
 
 
 @inlined
-def fits_supply(view: KernelView, p: int, job: int, net: int) -> bool:
-    """Return whether a job of ``net`` microwatts fits under all domains beside what runs."""
-    return not has_supply(view) or fits_domains(view, p, job, net)
+def fits_supply(view: KernelView, p: int, job: int, net: int, end: float) -> bool:
+    """Return whether a job of ``net`` microwatts fits under all domains beside what runs.
+
+    Where the pass looks ahead, also at each announced limit of a domain before its expected ``end``.
+    """
+    return not has_supply(view) or fits_domains(view, p, job, net, end)
 
 
 @separate
-def fits_domains(view: KernelView, p: int, job: int, net: int) -> bool:
+def fits_domains(view: KernelView, p: int, job: int, net: int, end: float) -> bool:
     """Return the same where a domain can hold jobs back; its units are the proposal then."""
     nodes = int(view.nodes[job])
     unit_net = each_of(net, nodes)
     update_classes(view)
     if is_above_bound(view.supply, p, nodes, unit_net):
         return False
+    if view.now.looks_ahead != 0:
+        reach_rows(view, end)
     found = propose_units(view, p, job, unit_net)
-    if found < nodes:
+    if found < nodes and view.supply.marks[REACHED] == view.supply.marks[REACHED_END]:
         classes, c = view.supply.classes, class_of_unit(view.supply, unit_net)
         if unit_net <= classes.refused_uw[p, c]:
             classes.refused_uw[p, c] = unit_net
@@ -180,7 +188,7 @@ def fits_alone_by_class(view: KernelView, p: int, nodes: int, unit_net: int) -> 
         return False
     supply, row = view.supply, limits_row(view)
     if supply.marks[IDLE_ROW] != row + 1:
-        idle_machine(view)
+        idle_machine(view, supply.highest[row])
         supply.marks[IDLE_ROW] = row + 1
         for q in range(len(view.units.free)):
             for c in range(CLASSES):
@@ -193,10 +201,19 @@ def fits_alone_by_class(view: KernelView, p: int, nodes: int, unit_net: int) -> 
     return bool(c < CLASSES and nodes <= supply.classes.alone[p, c])
 
 
+@kernel
+def idle_machine_holds(view: KernelView, p: int, nodes: int, unit_net: int) -> bool:
+    """Return whether an idle machine holds ``nodes`` units of ``unit_net`` in partition p under the limits in force."""
+    idle_machine(view, view.supply.limit)
+    return bool(units_that_fit(view.supply, p, unit_net, load_tried(view.supply)) >= nodes)
+
+
 @separate
-def fits_bare(view: KernelView, p: int, job: int, net: int) -> bool:
-    """Return whether a job of ``net`` microwatts fits under all domains without their margins."""
+def fits_bare(view: KernelView, p: int, job: int, net: int, end: float) -> bool:
+    """Return whether a job of ``net`` microwatts fits under all domains without their margins, until ``end``."""
     nodes = int(view.nodes[job])
+    if view.now.looks_ahead != 0:
+        reach_rows(view, end)
     found = propose_bare(view, p, job, each_of(net, nodes))
     view.supply.marks[KEY] = -1  # a start proposes again, under margins first
     return bool(found >= nodes)

@@ -35,7 +35,9 @@ REFUSER = 12
 """The domain that refused an action last, counted from 1; 0 where it was none."""
 MARGIN = 13
 """1 where watts of each domain stay free that follow from what runs there."""
-MARKS = 14
+REACHED, REACHED_END = 14, 15
+"""The announced rows that the start at hand reaches: the first, and the one behind the last (``supply_ahead.py``)."""
+MARKS = 16
 
 
 @inlined

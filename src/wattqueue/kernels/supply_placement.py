@@ -29,6 +29,7 @@ from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.ranked import take_chosen
 from wattqueue.kernels.state import KernelView, SupplyLimits
 from wattqueue.kernels.supply import move_listed
+from wattqueue.kernels.supply_ahead import fed_ahead
 from wattqueue.kernels.supply_load import (
     BALANCED,
     EACH,
@@ -37,6 +38,8 @@ from wattqueue.kernels.supply_load import (
     MADE_AT,
     MARGIN,
     RACKS,
+    REACHED,
+    REACHED_END,
     VERSION,
     fed_by,
     load_now,
@@ -358,6 +361,8 @@ def room_on_path(supply: SupplyLimits, leaf: int, unit_net: int, count: int) -> 
     while domain >= 0 and count > 0:
         if room[domain] < 0:
             room[domain] = fed_by(supply, domain, unit_net, load_now(supply, as_int64(0)), units)
+            if supply.marks[REACHED] < supply.marks[REACHED_END]:
+                room[domain] = fed_ahead(supply, domain, unit_net, as_int64(room[domain]))
         count = min(count, as_int64(room[domain]))
         domain = as_int64(supply.parent[domain])
     return as_int64(count)

@@ -12,6 +12,7 @@ controls may slow down or park jobs whose users consent (``model.consent``).
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -50,15 +51,17 @@ class LoadTarget:
     correlation_id: str = ""
     """What its sender calls it: the id of an event, or of a contract's call."""
     domain: str = ""
-    """Part of the machine that it limits; empty for the whole machine."""
+    """The power domain that it limits (``model.domain_targets``); empty for the whole machine."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadTargets:
     """A table of load targets in order of their starts. Shapes (k,), k >= 0. Times on the clock of the jobs.
 
-    Raises: InputError with the row in ``where`` for a target that ends before it starts, overlaps the one before it,
-    has a limit outside its range or a unit that is none, or names a domain (only the whole machine can be limited).
+    All but ``row``, ``place``, ``take`` and ``announced_s`` are for targets of one limit: of the machine, or a domain.
+
+    Raises: InputError with the row in ``where`` for a target that ends before it starts, overlaps the one before it of
+    the same domain, has a limit outside its range or a unit that is none.
     """
 
     start_s: Floats
@@ -96,6 +99,17 @@ class LoadTargets:
         values: dict[str, Any] = {f.name: getattr(self, f.name)[row] for f in fields(LoadTarget)}
         plain: dict[str, Any] = {k: v if isinstance(v, str) else float(v) for k, v in values.items()}
         return LoadTarget(**plain)
+
+    def place(self, row: int) -> str:
+        """Return how an error names a target."""
+        name = self.correlation_id[row]
+        return f"load target {row + 1}" + (f" ({name[:40]})" if name else "")
+
+    def require_whole(self, where: str | Path) -> None:
+        """Raise InputError for a target of a domain, where only the machine as a whole can be limited."""
+        if row := next((k for k, name in enumerate(self.domain) if name), -1) + 1:
+            hint = "leave domain empty: only runs limit single power domains"
+            raise InputError(f"{self.place(row - 1)} limits {self.domain[row - 1]!r}", where=where, hint=hint)
 
     @property
     def announced_s(self) -> Floats:
@@ -165,7 +179,7 @@ class LoadTargets:
             row = int(np.argmax(low))
             raise MachineError(
                 f"{watts[row]:,.15g} W is below the {idle:,.15g} W that {machine.name} draws idle",
-                where=_place(self, row),
+                where=self.place(row),
                 hint="raise the target; what nodes save that are switched off counts against a target, not for it",
             )
 
@@ -177,14 +191,14 @@ class LoadTargets:
             if not np.isfinite(cap.value[int(rows_at(cap.time_s, self.end_s[row])) :]).all():
                 raise MachineError(
                     f"a ramp without a cap rises to the maximum of {machine.name}, which states none",
-                    where=_place(self, int(row)),
+                    where=self.place(int(row)),
                     hint="state max_w of every partition, give a cap, or leave ramp_w_per_s out",
                 )
 
 
 def _check(targets: LoadTargets, row: int) -> None:
     """Raise InputError for a row that no target can have."""
-    target, where = targets.row(row), _place(targets, row)
+    target, where = targets.row(row), targets.place(row)
     bounds.TIME_S.require(target.start_s, "start_s", where=where)
     bounds.TIME_S.require(target.end_s, "end_s", where=where)
     if target.end_s <= target.start_s:
@@ -200,22 +214,13 @@ def _check(targets: LoadTargets, row: int) -> None:
         NOTICE_S.require(target.notice_s, "notice_s", where=where)
     if target.ramp_w_per_s != np.inf:
         RAMP.require(target.ramp_w_per_s, "ramp_w_per_s", where=where)
-    if target.domain:
+    before = next((k for k in reversed(range(row)) if targets.domain[k] == target.domain), -1)
+    if before >= 0 and target.start_s < targets.end_s[before]:
         raise InputError(
-            f"limits {target.domain!r}", where=where, hint="leave domain empty: targets limit the whole machine"
-        )
-    if row and target.start_s < targets.end_s[row - 1]:
-        raise InputError(
-            f"starts at {target.start_s:.15g} s, before the one of {targets.start_s[row - 1]:.15g} s ends",
+            f"starts at {target.start_s:.15g} s, before the one of {targets.start_s[before]:.15g} s ends",
             where=where,
             hint="targets must not overlap: send one for each stretch of time",
         )
-
-
-def _place(targets: LoadTargets, row: int) -> str:
-    """Return how an error names a target."""
-    name = targets.correlation_id[row]
-    return f"load target {row + 1}" + (f" ({name[:40]})" if name else "")
 
 
 def _floats(values: ArrayLike) -> Floats:

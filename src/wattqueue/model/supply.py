@@ -58,6 +58,8 @@ class SupplyDomain:
     limit_s: tuple[float, ...] = ()
     """Times from which each of ``limits_w`` holds, on the clock of the jobs, instead of ``limit_w``."""
     limits_w: tuple[float, ...] = ()
+    known_s: tuple[float, ...] = ()
+    """Times from which each of ``limits_w`` is known to passes that look ahead; empty: all from the beginning."""
     base_w: float = 0.0
     """Watts beside units and domains below: switches, coolant pumps, storage. Counted in the scope ``machine``."""
     efficiency: float = 1.0
@@ -80,11 +82,24 @@ class SupplyDomain:
             bounds.CAP_W.require(watts, "limits_w", where=where, kind=MachineError)
         if list(self.limit_s) != sorted(set(self.limit_s)):
             raise MachineError("times of limit_s do not rise", where=where, hint="sort them, each time once")
+        if self.known_s and (
+            len(self.known_s) != len(self.limit_s)
+            or any(not known <= time_s for known, time_s in zip(self.known_s, self.limit_s, strict=True))
+        ):
+            hint = "one time for each of limit_s, and none after it"
+            raise MachineError("known_s and limit_s do not agree", where=where, hint=hint)
 
     @property
     def least_limit_w(self) -> float:
         """Return the lowest limit of all times; inf for none."""
         return min(self.limits_w, default=math.inf if self.limit_w is None else self.limit_w)
+
+    def known_at(self, time_s: float) -> tuple[Floats, Floats]:
+        """Return the rows of its series that are known at a time: when each limit holds, and its watts. Shapes (k,)."""
+        known = np.array(self.known_s or (-math.inf,) * len(self.limit_s), np.float64)
+        rows = known <= time_s
+        rows[:1] = True
+        return np.array(self.limit_s, np.float64)[rows], np.array(self.limits_w, np.float64)[rows]
 
     def limit_at(self, time_s: float) -> float:
         """Return the limit at a time, in watts; inf for none. The first one holds before its time, too (rule 1)."""

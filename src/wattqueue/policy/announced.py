@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import state
+from wattqueue.kernels import codes, state
 from wattqueue.kernels.arrays import microwatts_of
-from wattqueue.kernels.fresh import limits_of
+from wattqueue.kernels.fresh import domains_ahead, limits_of
 from wattqueue.model.signals import Signals, next_targets
+from wattqueue.model.supply import SupplyDomain
 
 Ints = NDArray[np.int64]
 
@@ -60,6 +62,33 @@ def _later(signals: Signals, now_s: float, *, rises: bool) -> tuple[NDArray[Any]
     changes = known.cap_w != before if rises else known.cap_w < before
     kept = changes & (known.time_s > now_s)
     return known.time_s[kept], microwatts_of(known.cap_w[kept]), known.cap_w[kept] < known.alone.cap_w[kept]
+
+
+def lower_limits(domains: Sequence[SupplyDomain]) -> state.SupplyAhead:
+    """Return when limits of domains fall, and to what, as it is known from each time on at which more is known."""
+    notices = {known for one in domains for known in one.known_s}
+    epochs = [-np.inf, *sorted(notices)]
+    parts = [_falls(domains, at_s) for at_s in epochs]
+    ends = np.cumsum([0, *(len(time_s) for time_s, _ in parts)]).astype(np.int64)
+    time_s, limit_uw = (np.concatenate(side) for side in zip(*parts, strict=True))
+    return domains_ahead(np.array(epochs), ends, time_s, limit_uw)
+
+
+def _falls(domains: Sequence[SupplyDomain], at_s: float) -> tuple[NDArray[Any], Ints]:
+    """Return when limits fall after a time, by what is known then: times (k,), limits (k, G), NO_CAP where none."""
+    found = [
+        (float(time_s), k, uw)
+        for k, one in enumerate(domains)
+        if one.limit_s
+        for times_s, watts in [one.known_at(at_s)]
+        for time_s, uw, fell in zip(times_s[1:], microwatts_of(watts[1:]), np.diff(watts) < 0, strict=True)
+        if fell and time_s > at_s
+    ]
+    time_s = np.unique(np.array([row[0] for row in found], np.float64))
+    limit_uw = np.full((len(time_s), len(domains)), codes.NO_CAP, np.int64)
+    for time, k, uw in found:
+        limit_uw[np.searchsorted(time_s, time), k] = uw
+    return time_s, limit_uw
 
 
 def with_announced(view: state.KernelView, found: AnnouncedRows) -> state.KernelView:

@@ -172,11 +172,7 @@ class Capabilities:
     def not_under_supply(self) -> str:
         """Return the part that no driver combines with power domains that can hold jobs back (rule 22), or nothing."""
         by_unit = self.measured is not None and self.corrects is None
-        lacking = (
-            (bool(self.looks_ahead), "a pass that looks ahead"),
-            (by_unit, f'{self.ledger} (use ledger = "predicted")'),
-        )
-        return next((what for lacks, what in lacking if lacks), "")
+        return f'{self.ledger} (use ledger = "predicted")' if by_unit else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

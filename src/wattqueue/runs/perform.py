@@ -96,7 +96,7 @@ def load(
     if targets is None and task.targets is not None:
         from wattqueue.formats.load_target import read_load_targets
 
-        targets = read_load_targets(Path(task.targets), machine, cap)
+        targets = read_load_targets(Path(task.targets), machine, cap, domains=True)
     truth = _physics_of(task, machine, physics)
     workload = workload or task_workload(task)
     jobs = workload.jobs
@@ -104,8 +104,12 @@ def load(
         from wattqueue.formats.consent import read_consent_defaults, with_defaults
 
         jobs = with_defaults(jobs, read_consent_defaults(Path(task.consent)))
-    task = with_hashes(task, row, truth.files if truth is not None else ())
-    return RunInputs(task, jobs, workload.unusable, machine, policy, cap, targets or LoadTargets.none(), truth)
+    task, targets = with_hashes(task, row, truth.files if truth is not None else ()), targets or LoadTargets.none()
+    if any(targets.domain):
+        from wattqueue.model.domain_targets import with_domain_targets
+
+        machine, targets = with_domain_targets(machine, targets, float(jobs.submit_s.min(initial=np.inf)))
+    return RunInputs(task, jobs, workload.unusable, machine, policy, cap, targets, truth)
 
 
 def _physics_of(task: Task, machine: Machine, given: Physics | None) -> Physics | None:

@@ -47,6 +47,7 @@ def signals_of(
     """
     signals = Signals(cap)
     if targets is not None and len(targets):
+        targets.require_whole("targets")  # ``with_domain_targets`` puts the others into the machine
         targets.require_reachable(machine, cap)
         signals = Signals(cap, targets.in_watts(machine, cap), RiseScale.of(machine))
     if not machine.supply:
@@ -107,11 +108,15 @@ def meter_of(ledger: MeteredLedger | None) -> SiteMeter:
 def show_announced(world: SimulatedWorld, needs: Capabilities) -> None:
     """Give the pass what is announced, row by row of the signals, where it looks ahead."""
     if needs.looks_ahead:
-        from wattqueue.policy.announced import announced_at, with_announced
+        from wattqueue.policy.announced import announced_at, lower_limits, with_announced
 
         all_limits, rises = needs.all_limits, needs.pass_code == codes.CONSERVATIVE
         found = announced_at(world.signals, world.truth.signal_time, everything=all_limits, rises=rises)
-        world.replace(kernel=with_announced(world.kernel, found))
+        view = with_announced(world.kernel, found)
+        if all_limits and len(view.supply.parent):
+            domains = [world.machine.supply_tree.domains[k] for k in view.supply.number]
+            view = view._replace(supply=view.supply._replace(ahead=lower_limits(domains)))
+        world.replace(kernel=view)
         world.truth.announced.ahead_row[:], world.truth.announced.ahead_end[:] = found.first, found.end
 
 

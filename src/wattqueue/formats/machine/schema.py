@@ -137,6 +137,7 @@ class SupplyTable(BaseModel):
     limit_csv: Name | None = None
     limit_s: list[Instant] | None = None
     limits_w: list[Watt] | None = None
+    known_s: list[Instant] | None = None
     base_w: Watt | None = None
     efficiency: Share | None = None
     meter: str | None = None

@@ -82,7 +82,7 @@ def _figures(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             raise MachineError(f"{len(parent)} parents", where=f"supply {row['name']}", hint=ONE_TREE)
         row["parent"] = parent[0]
     if "limit_csv" in row:
-        if {"limit_w", "limit_s", "limits_w"} & row.keys():
+        if {"limit_w", "limit_s", "limits_w", "known_s"} & row.keys():
             raise MachineError("limit_csv beside another limit", where=f"supply {row['name']}", hint="state one")
         path = Path(in_folder(row.pop("limit_csv"), folder))
         steps = read_steps(path, "time_s", "limit_w", bound=CAP_W)

@@ -35,7 +35,7 @@ from wattqueue.kernels.state.queue import (
     Tree,
     UnitFactorTable,
 )
-from wattqueue.kernels.state.supply import SupplyClasses, SupplyLimits, SupplyLoad, SupplyPlacement
+from wattqueue.kernels.state.supply import SupplyAhead, SupplyClasses, SupplyLimits, SupplyLoad, SupplyPlacement
 from wattqueue.kernels.state.truth import (
     AnnouncedSteps,
     EventLoopState,
@@ -79,6 +79,7 @@ __all__ = [
     "SensorFigures",
     "SensorSamples",
     "Sensors",
+    "SupplyAhead",
     "SupplyClasses",
     "SupplyLimits",
     "SupplyLoad",

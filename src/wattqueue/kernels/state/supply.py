@@ -63,6 +63,32 @@ class SupplyLoad(NamedTuple):
     """(G,) int64 units of it that fit below each domain."""
 
 
+class SupplyAhead(NamedTuple):
+    """Lower limits of domains that are announced for later, where the pass looks ahead (``kernels/supply_ahead.py``).
+
+    Rows of one epoch, between two notices, after the other; in each they rise by time.
+    """
+
+    known_s: Array
+    """(E,) float64 when each epoch begins; empty where nothing is announced."""
+    epoch_start: Array
+    """(E + 1,) int64 first row of each epoch."""
+    time_s: Array
+    """(k,) float64 when some limit falls."""
+    limit_uw: Array
+    """(k, G) int64 the limit from then on, NO_CAP where it does not fall."""
+    stamp: Array
+    """(r,) int64 number of the pass that computed a row; r: the most rows of an epoch."""
+    row: Array
+    """(r,) int64 the row that was computed."""
+    room: Array
+    """(r, G) int64 what is left then below the limits of now."""
+    drawn: Array
+    """(r, 2, G) int64 ``SupplyLimits.drawn`` then."""
+    place: Array
+    """(1,) int64 the row that stands first in these."""
+
+
 @referenced
 class SupplyLimits(NamedTuple):
     """G power domains, those below others first, and V leaves: runs of units of one partition and one lowest domain.
@@ -141,6 +167,7 @@ class SupplyLimits(NamedTuple):
     of_job: Array
     """(G,) int64 working space: units of one job in each domain, 0 between two calls."""
     marks: Array
-    """(14,) int64 what ``kernels/supply_load.py`` keeps, by its constants."""
+    """(16,) int64 what ``kernels/supply_load.py`` keeps, by its constants."""
     classes: SupplyClasses
     placement: SupplyPlacement
+    ahead: SupplyAhead
