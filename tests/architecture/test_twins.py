@@ -135,10 +135,12 @@ TWINS: dict[str, dict[str, str]] = {
     "supply.NaiveSupply.levelled": {"supply_placement": "level_leaves given_at list_candidates"},
     "supply.NaiveSupply.bounded": {"supply_placement": "bound_leaves keep_largest"},
     "supply.NaiveSupply.take": {
-        "supply_load": "counted each_of take_path take_listed add_drawn",
-        "supply": "list_leaves move_listed touch give_back",
-        "supply_changes": "recount_job",
+        "supply_load": "counted each_of take_path take_listed take_counted add_squares add_drawn",
+        "supply": "list_leaves list_units running_each move_listed touch give_back",
+        "supply_changes": "recount_job count_idle_unit",
+        "supply_placement": "count_start",
     },
+    "simulator.Simulator.figures_of": {"supply_changes": "note_figures has_moved"},
     "supply.Room.left": {"supply_load": "left_with left_bare", "supply_classes": "put_terms count_all_again"},
     "supply.NaiveSupply.room": {"supply": "limits_row idle_machine", "supply_classes": "put_limits"},
     "simulator.Simulator.under_supply": {

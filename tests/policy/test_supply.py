@@ -88,22 +88,10 @@ def test_a_learned_prediction_above_the_stated_maximum_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "parts", "what"),
-    [
-        ("easy", {"backfill": {"part": "easy", "ahead": "limits"}}, "looks ahead"),
-    ],
-)
-def test_what_is_not_combined_with_domains_that_can_bind_is_refused(row: str, parts: dict[str, Any], what: str) -> None:
-    with pytest.raises(PolicyError, match=f"1 power domains can hold jobs back, .*: .*{what}") as caught:
-        simulate(four(), machine(900.0), load_policy(row, **parts))
-    assert "rack[1]" in str(caught.value)
-    simulate(four(), machine(1000.0), load_policy(row, **parts))
-
-
-@pytest.mark.parametrize(
     "parts",
     [
         {"backfill": "conservative"},
+        {"backfill": {"part": "easy", "ahead": "limits"}},
         {"backfill": "announced-caps"},
         {"ledger": "chance"},
         {"ledger": {"part": "ramped"}},

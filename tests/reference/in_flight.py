@@ -18,6 +18,8 @@ INF = float("inf")
 class InFlightMeter(Meter):
     """Sensors whose readings correct the prediction of each job; ``Running.readings`` keeps all of its own."""
 
+    by_unit: bool = False
+
     def learn(self) -> None:
         """Keep what sensors show of each running job, if all of them show something new of its own run alone."""
         for r in self.world.running:
@@ -34,17 +36,17 @@ class InFlightMeter(Meter):
     def predicted_uw(self, r: Running) -> int:
         return sum(self.world.throttled(self.world.prediction, r)[0])
 
-    def counted_uw(self, r: Running) -> int:
+    def counted_uw(self, r: Running) -> list[int]:
         """The mean of prediction and measurement: the latter has 1 / even_s of the former's precision each second."""
         predicted = self.predicted_uw(r)
         seconds = sum(span for _, span, _, _ in r.readings)
         if seconds == 0:
-            return predicted
+            return [predicted]
         drawn = sum(span * uw / 1e6 for _, span, uw, _ in r.readings)
         expected = sum(span * uw / 1e6 for _, span, _, uw in r.readings)
         measured = predicted * drawn / expected if expected else drawn * 1e6 / seconds
         precision = seconds / self.in_flight.even_s
-        return round((predicted + precision * measured) / (1 + precision))
+        return [round((predicted + precision * measured) / (1 + precision))]
 
     def share_of_square(self, r: Running) -> float:
         """The variance of a job beside that of one that was never measured."""

@@ -29,8 +29,10 @@ class Meter:
     counts: bool = True
     lost: Any = None
     noise: Any = None
-    kept_above: int | None = None
+    kept_above: dict[int, int] | None = None
     since: dict[int, float] = field(default_factory=dict)
+    by_unit: bool = True
+    """Whether domains count each unit by its own sensor."""
     history: list[tuple[float, list[int]]] = field(default_factory=list)
 
     def begin(self, world: Simulator) -> None:
@@ -97,7 +99,7 @@ class Meter:
             self.stale_at = INF
         if self.counts:
             for r in self.world.running:
-                r.net = self.world.limited_net(r)
+                self.world.count(r)
 
     def read(self, s: int) -> None:
         """Take over one reading, unless it is lost."""
@@ -121,36 +123,36 @@ class Meter:
 
     # -- what the ledger counts ---------------------------------------------------------------------
 
-    def counted_uw(self, r: Running) -> int:
-        """Share, prediction or maximum of each unit of a job."""
+    def counted_uw(self, r: Running) -> list[int]:
+        """Share, prediction or maximum of each unit of a job; one figure for all of them where that is spread."""
         unseen = any(self.since[unit] > self.begun[self.of_unit[unit]] for unit in r.units)
         predicted = self.world.throttled(self.world.prediction, r)[0] if unseen else []
-        total = 0
+        found = []
         for k, unit in enumerate(r.units):
             s = self.of_unit[unit]
             part = self.world.machine.partitions[self.world.unit_partition[unit]]
             if self.since[unit] > self.begun[s]:
-                total += predicted[k]
+                found.append(predicted[k])
             elif self.samples[s] is None:
-                total += round((part.max_w or 0.0) * 1e6)
+                found.append(round((part.max_w or 0.0) * 1e6))
             else:
-                total += self.share[s]
-        return total
+                found.append(self.share[s])
+        return found
 
     def share_of_square(self, r: Running) -> float:
         """The variance of a job beside that of one that was never measured."""
         return 1.0
 
-    def idle_above(self) -> int:
-        """What idle units count above idle: those that a sample of a busy sensor covers."""
+    def idle_above(self) -> dict[int, int]:
+        """What each idle unit counts above idle: those that a sample of a busy sensor covers."""
         if self.kept_above is not None:
             return self.kept_above
         if not self.counts or self.ledger.share == "busy" or self.world.machine.cap_scope == "jobs":
-            return 0
-        busy, above = self.running_on(), 0
+            return {}
+        busy, above = self.running_on(), dict[int, int]()
         for s, units in enumerate(self.sensors):
             if self.samples[s] is None or not set(units) & set(busy):
                 continue
             free = [u for u in units if u not in busy and self.since[u] <= self.begun[s]]
-            above += len(free) * (self.share[s] - self.idle(s))
+            above |= dict.fromkeys(free, self.share[s] - self.idle(s))
         return above

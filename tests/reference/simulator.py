@@ -17,7 +17,7 @@ import numpy as np
 from tests.reference.meter import Meter
 from tests.reference.recent_runs import RecentRuns
 from tests.reference.site_meter import NaiveSiteMeter
-from tests.reference.supply import Load, NaiveSupply, Room
+from tests.reference.supply import Figures, Load, NaiveSupply, Room
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
@@ -76,6 +76,8 @@ class Running:
     expected_left: float = 0.0
     readings: list[tuple[float, float, int, int]] = field(default_factory=list)
     """Of sensors, for an in-flight ledger: end, seconds, microwatts drawn, microwatts predicted."""
+    figures: list[int] = field(default_factory=list)
+    """Net microwatts that domains count for each unit, where these are measured; empty: the same for all."""
 
 
 @dataclass
@@ -90,7 +92,7 @@ class Reservation:
     """Net microwatts of a unit of the reserved job."""
     free: set[int] = field(default_factory=set)
     """Units that are free at that time, and in ``load`` what runs then (``NaiveSupply``)."""
-    load: list[tuple[Sequence[int], int, float]] = field(default_factory=list)
+    load: list[tuple[Sequence[int], Figures, float]] = field(default_factory=list)
     started: list[int] = field(default_factory=list)
     """Net microwatts of the reserved job, and of jobs started since that have not ended then."""
 
@@ -355,7 +357,7 @@ class Simulator:
         """What the ledger counts in the scope of the cap."""
         drawn = sum(r.net for r in self.running)
         if self.meter is not None:
-            drawn += self.meter.idle_above()
+            drawn += sum(self.meter.idle_above().values())
         if self.machine.cap_scope == "machine":
             drawn += sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes)
         return drawn
@@ -475,6 +477,8 @@ class Simulator:
     def standing(self) -> list[tuple[Sequence[int], int, float]]:
         """What nodes draw without the jobs on them: idle units each, nodes in another state once."""
         found = list[tuple[Sequence[int], int, float]]()
+        if self.supply is not None and self.meter is not None and self.meter.by_unit:
+            self.supply.idle_above = self.meter.idle_above()
         for units in self.nodes:
             if self.unit_state[units[0]] in (codes.UNIT_ON, codes.UNIT_DRAINING):
                 found.append((units, self.idle_uw(self.unit_partition[units[0]]), 1.0))
@@ -486,12 +490,15 @@ class Simulator:
         """Whether no domain leaves less than before, and less than nothing."""
         return not any(after[name].left(self.chance) < min(before[name].left(self.chance), 0) for name in after)
 
-    def load(self, running: Sequence[Running], nets: Sequence[int] | None = None) -> Load:
-        """What jobs count in domains, at their net microwatts or at others."""
+    def load(
+        self, running: Sequence[Running], nets: Sequence[int] | None = None, figures: Sequence[list[int]] | None = None
+    ) -> Load:
+        """What jobs count in domains, at their net microwatts and the figures of their units, or at others."""
         nets = [r.net for r in running] if nets is None else nets
+        figures = [r.figures for r in running] if figures is None else figures
         shares = [1.0 if self.meter is None else self.meter.share_of_square(r) for r in running]
-        rows = zip(running, nets, shares, strict=True)
-        return [(r.units, self.unit_net(r.job, net), share) for r, net, share in rows]
+        rows = zip(running, nets, figures, shares, strict=True)
+        return [(r.units, own or self.unit_net(r.job, net), share) for r, net, own, share in rows]
 
     def under_supply(self, p: int, job: int, net: int, until: float, *, bare: bool = False) -> list[int] | None:
         """The units that a start would get under all domains; None where it does not fit. ``bare``: no margins.
@@ -1285,7 +1292,7 @@ class Simulator:
 
     def change_expectation(self, r: Running) -> None:
         _, predicted = self.throttle(self.prediction, r)
-        r.net = self.limited_net(r)
+        self.count(r)
         r.expected = round((self.now + (r.expected - self.now) / r.predicted_factor * predicted) * 1e6) / 1e6
         r.predicted_factor = predicted
 
@@ -1316,9 +1323,21 @@ class Simulator:
                 self.unit_partition[r.units[0]], len(r.units) * self.idle_uw(self.unit_partition[r.units[0]]), r.job
             )
         if self.meter is not None and self.meter.counts:
-            return self.ledger(self.unit_partition[r.units[0]], self.meter.counted_uw(r), r.job)
+            return self.ledger(self.unit_partition[r.units[0]], sum(self.meter.counted_uw(r)), r.job)
         uw, _ = self.throttle(self.prediction, r)
         return self.ledger(self.unit_partition[r.units[0]], uw, r.job)
+
+    def count(self, r: Running) -> None:
+        """Let the ledger and the domains count a running job as it is now."""
+        r.net, r.figures = self.limited_net(r), self.figures_of(r)
+
+    def figures_of(self, r: Running) -> list[int]:
+        """Net microwatts of each unit of a running job that is measured by its units; empty for all others."""
+        if r.parked or self.meter is None or not self.meter.counts:
+            return []
+        watts = self.meter.counted_uw(r)
+        idle = 0 if self.machine.cap_scope == "jobs" else self.idle_uw(self.unit_partition[r.units[0]])
+        return [max(uw - idle, 0) for uw in watts] if len(watts) == len(r.units) and self.meter.by_unit else []
 
     def change_fits(self) -> bool:
         """Whether the ledger has room for running jobs as they are now, instead of what it counts for them."""
@@ -1327,7 +1346,7 @@ class Simulator:
         more = sum(nets) - sum(r.net for r in jobs)
         if self.supply is not None:
             others = [r for r in self.running if not r.begun or r.parked]
-            load = self.load(jobs, nets)
+            load = self.load(jobs, nets, [self.figures_of(r) for r in jobs])
             now = self.supply.room(self.now, self.standing(), self.load(self.running))
             if not self.domains_fit(now, self.supply.room(self.now, self.standing(), [*self.load(others), *load])):
                 return False
@@ -1444,7 +1463,7 @@ class Simulator:
         r.parked = True
         self.date(r, self.now)
         r.uw = len(r.units) * self.idle_uw(self.unit_partition[r.units[0]])
-        r.net = self.ledger(self.unit_partition[r.units[0]], r.uw, r.job)
+        self.count(r)
         self.apply_speeds()
 
     def resume(self, r: Running) -> None:

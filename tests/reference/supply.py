@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wattqueue.model.machine import Machine
 from wattqueue.model.supply import SupplyDomain, node_ranges
 
-Load = Sequence[tuple[Sequence[int], int, float]]
-"""Jobs: their units, the net microwatts of one of these, and the share of their variance that is left."""
+Figures = int | Sequence[int]
+"""Net microwatts of each of some units: the same for all, or one for each."""
+Load = Sequence[tuple[Sequence[int], Figures, float]]
+"""Jobs: their units, the net microwatts of these, and the share of their variance that is left."""
 Terms = tuple[float, float, float]
 
 
@@ -46,6 +48,8 @@ class NaiveSupply:
     """Names of the domains in the pass, of which leaves are made; None for all."""
     later: Sequence[Mapping[str, Room]] = ()
     """What domains have when each announced limit begins that the job at hand reaches."""
+    idle_above: Mapping[int, int] = field(default_factory=dict)
+    """What idle units count above idle, by their sensors."""
 
     def __post_init__(self) -> None:
         self.domains = {domain.name: domain for domain in self.machine.supply}
@@ -91,6 +95,9 @@ class NaiveSupply:
         for units, uw, _ in standing if self.in_watts else ():
             for name, watts in self.taken(units, uw).items():
                 room[name].most -= watts
+        for unit, uw in self.idle_above.items():
+            for name, watts in self.taken([unit], uw).items():
+                room[name].most -= watts
         for units, uw, share in load:
             self.take(room, units, uw, share)
         return room
@@ -114,15 +121,15 @@ class NaiveSupply:
         """What units draw that are on and idle."""
         return [([unit], round(self.idle_w[unit] * 1e6), 1.0) for unit in units]
 
-    def taken(self, units: Iterable[int], uw: int) -> dict[str, int]:
+    def taken(self, units: Sequence[int], uw: Figures) -> dict[str, int]:
         """What units of so many microwatts take of each domain."""
         found = dict[str, int]()
-        for unit in units:
+        for unit, each in zip(units, [uw] * len(units) if isinstance(uw, int) else uw, strict=True):
             for name, gain in self.paths[unit]:
-                found[name] = found.get(name, 0) + math.ceil(uw * gain)
+                found[name] = found.get(name, 0) + math.ceil(each * gain)
         return found
 
-    def take(self, room: Mapping[str, Room], units: Iterable[int], uw: int, share: float = 1.0) -> None:
+    def take(self, room: Mapping[str, Room], units: Sequence[int], uw: Figures, share: float = 1.0) -> None:
         """Let a job run on units."""
         for name, watts in self.taken(units, uw).items():
             room[name].drawn += watts

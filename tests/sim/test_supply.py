@@ -27,12 +27,13 @@ from tests.sim.test_against_twin import (
     with_consent,
 )
 from tests.sim.test_in_flight_ledger import in_flight_world
-from tests.sim.test_measured_ledger import twin_meter
+from tests.sim.test_measured_ledger import measured_world, twin_meter
 from tests.sim.workloads import World, random_world
 from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
 from wattqueue.kernels.state import SupplyLoad
 from wattqueue.kernels.supply_load import MARGIN
+from wattqueue.model.jobs import Labels
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap
@@ -40,6 +41,7 @@ from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
+from wattqueue.policy.capabilities import GREEDY
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.supply import can_bind, greatest_unit_w, supply_limits
 from wattqueue.sim.engine import Run, simulate
@@ -218,6 +220,29 @@ def test_predictions_that_readings_correct(seed: int) -> None:
     world, ledger, meter = in_flight_world(seed)
     world = under_supply(seed, world)
     if ledger.deviations and world.code == codes.CONSERVATIVE:
+        world = replace(world, code=codes.EASY)
+    script = random_script(seed, world, parking=seed % 2 == 0) if seed % 3 else None
+    simulation = world.simulation(ledger=ledger, **({"controls": (Scripted(script, 7.0),)} if script else {}))
+    simulation.go()
+    twin_meter(meter, simulation)
+    more = {"meter": meter, "chance": ledger.terms, "supply": NaiveSupply(world.machine)}
+    expect_same(simulation.result(), world.twin(simulation.truth.reject, script=script, period=7.0, **more))
+
+
+@pytest.mark.compiled
+@given(SEEDS)
+def test_domains_count_each_unit_by_its_sensor(seed: int) -> None:
+    """The measured ledger by unit, its margin by domain, among random actions; sensors are noisy and lose readings."""
+    world, ledger, meter = measured_world(seed)
+    world = under_supply(seed, world)
+    if seed % 4:  # in truth units draw very different watts, and most readings come soon
+        rng = np.random.default_rng((seed, 12))
+        jobs = replace(world.jobs, app=Labels(np.zeros(len(world.jobs), np.int32), ("cg",)))
+        factor = rng.uniform(0.2, 1.4, (1, world.machine.units))
+        world = replace(
+            world, jobs=jobs, actual=replace(world.actual, unit_factor=factor), cap=replace_watts(world.cap)
+        )
+    if ledger.deviations and world.code not in GREEDY:
         world = replace(world, code=codes.EASY)
     script = random_script(seed, world, parking=seed % 2 == 0) if seed % 3 else None
     simulation = world.simulation(ledger=ledger, **({"controls": (Scripted(script, 7.0),)} if script else {}))

@@ -260,7 +260,7 @@ def release_job(view: KernelView, job: int) -> None:
     """
     p = running_partition(view, job)
     if has_supply(view):
-        give_back(view, job, each_of(running_net(view, job), int(view.nodes[job])))
+        give_back(view, job, as_int64(running_net(view, job)))
     running_remove(view, job)
     forget_job(view.evidence, job)
     give_units(view, p, job)

@@ -26,6 +26,7 @@ from wattqueue.kernels.state import (
     SupplyClasses,
     SupplyLimits,
     SupplyPlacement,
+    SupplyUnits,
     Units,
 )
 
@@ -209,7 +210,7 @@ def no_supply() -> SupplyLimits:
     return SupplyLimits(
         units, units, flat, one, one, one, more, flat, flat, more, more, units, units, units, units, one, more, more,
         whole, more, more, one, one, more, more, one, one, units, one, one, one, one, one, more, one, one, classes,
-        SupplyPlacement(flat, flat, flat, one), no_domains_ahead(0),
+        SupplyPlacement(flat, flat, flat, one), no_domains_ahead(0), SupplyUnits(one, one, one, one),
     )  # fmt: skip
 
 

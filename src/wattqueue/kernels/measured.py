@@ -46,7 +46,8 @@ from wattqueue.kernels.sensors import (
 )
 from wattqueue.kernels.state import KernelView, SensorSamples, Truth
 from wattqueue.kernels.supply import has_supply, variance_of
-from wattqueue.kernels.supply_changes import recount_job
+from wattqueue.kernels.supply_changes import count_idle_unit, has_moved, recount_job
+from wattqueue.kernels.supply_load import BY_UNIT
 from wattqueue.kernels.unit_watts import slowed_uw
 
 MISSING = -1
@@ -219,7 +220,8 @@ def count_measured(view: KernelView, truth: Truth, job: int) -> None:
     if in_flight:
         note_evidence(view, truth, job)
     net = as_int64(measured_net(view, truth, job))
-    if net != before or (in_flight and square_of(view, job, net) != square):
+    moved = has_supply(view) and view.supply.marks[BY_UNIT] != 0 and has_moved(view, job)
+    if net != before or moved or (in_flight and square_of(view, job, net) != square):
         if has_supply(view):
             recount_job(view, job, before, net, variance)
         running.net[block, k] = net
@@ -241,11 +243,13 @@ def shows_idle(view: KernelView) -> bool:
 def count_idle(view: KernelView, sensor: int) -> None:
     """Count what the units of a sensor that run no job draw above idle watts."""
     measured, above = view.measured, as_int64(0)
-    if measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0:
-        share = measured.share_uw[sensor] - measured.idle_uw[sensor]
-        for unit in range(measured.start[sensor], measured.start[sensor + 1]):
-            if measured.job[unit] < 0 and measured.since_s[unit] <= measured.begin_s[sensor]:
-                above += share
+    share = as_int64(measured.share_uw[sensor] - measured.idle_uw[sensor])
+    shown = measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0
+    for unit in range(measured.start[sensor], measured.start[sensor + 1]):
+        here = shown and measured.job[unit] < 0 and measured.since_s[unit] <= measured.begin_s[sensor]
+        above += share if here else as_int64(0)
+        if has_supply(view):
+            count_idle_unit(view, as_int64(unit), share if here else as_int64(0))
     change_idle_above(view, as_int64(above - measured.idle_above_uw[sensor]))
     measured.idle_above_uw[sensor] = above
 
@@ -262,13 +266,16 @@ def measured_net(view: KernelView, truth: Truth, job: int) -> int:
         uw = corrected_uw(view.evidence, job, expected_job_uw(view, truth, job))
         return net_of(view, job, option, as_int64(uw))
     since = measured.since_s[held.low[held.first[job]]]  # of all its units
+    idle = 0 if view.now.scope_jobs != 0 else int(view.units.idle_uw[view.units.option_partition[option]])
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             sensor = measured.of_unit[unit]
+            here = as_int64(measured.share_uw[sensor])
             if since > measured.begin_s[sensor]:
-                total += expected_uw(view, truth, job, unit)
-            else:
-                total += measured.share_uw[sensor]
+                here = as_int64(expected_uw(view, truth, job, unit))
+            total += here
+            if has_supply(view):
+                view.supply.unit.fresh[unit] = max(here - idle, 0)
     return net_of(view, job, option, int(total))
 
 

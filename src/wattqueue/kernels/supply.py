@@ -22,8 +22,10 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.fresh import no_domains_ahead
-from wattqueue.kernels.state import Array, KernelView, SupplyClasses, SupplyLimits, SupplyPlacement
+from wattqueue.kernels.state import Array, KernelView, SupplyClasses, SupplyLimits, SupplyPlacement, SupplyUnits
 from wattqueue.kernels.supply_load import (
+    BY_UNIT,
+    COUNTED,
     GIVEN,
     KEY,
     MARKS,
@@ -31,6 +33,7 @@ from wattqueue.kernels.supply_load import (
     REFUSED,
     TOUCHED,
     VERSION,
+    each_of,
     load_now,
     take_listed,
 )
@@ -84,6 +87,7 @@ def new_supply(
         new_classes(gain, free, partitions, sample),
         spare,
         no_domains_ahead(domains),
+        SupplyUnits(*(np.zeros(len(of_unit), np.int64) for _ in range(4))),
     )  # fmt: skip
 
 
@@ -110,10 +114,16 @@ def has_supply(view: KernelView) -> bool:
     return len(view.supply.parent) > 0
 
 
-@kernel
+@inlined
 def list_leaves(view: KernelView, job: int) -> int:
     """Write the leaves whose units a job holds to ``leaf`` and ``take``; return how many. Forgets a proposed start."""
-    held, supply = view.held, view.supply
+    return list_units(view, job, view.supply.unit.counted)
+
+
+@kernel
+def list_units(view: KernelView, job: int, figures: Array) -> int:
+    """Do so, with the figure of each unit, of ``figures`` (U,), where units have their own."""
+    held, supply, units = view.held, view.supply, as_int64(0)
     supply.marks[KEY] = -1
     found = as_int64(0)
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
@@ -126,8 +136,18 @@ def list_leaves(view: KernelView, job: int) -> int:
                 supply.take[found] = 0
                 found += 1
             supply.take[found - 1] += end - unit
+            if supply.marks[BY_UNIT] != 0:
+                for one in range(unit, end):
+                    supply.unit.listed[units] = figures[one]
+                    units += 1
             unit = end
     return int(found)
+
+
+@inlined
+def running_each(view: KernelView, job: int, net: int) -> int:
+    """Return what a unit of a listed running job counts, COUNTED where each has its own figure."""
+    return COUNTED if view.supply.marks[BY_UNIT] != 0 else each_of(net, int(view.nodes[job]))
 
 
 @inlined
@@ -155,8 +175,9 @@ def touch(supply: SupplyLimits, leaf: int) -> None:
 
 
 @separate
-def give_back(view: KernelView, job: int, unit_net: int) -> None:
-    """Give back the units that a job holds, each of ``unit_net`` microwatts."""
+def give_back(view: KernelView, job: int, net: int) -> None:
+    """Give back the units that a job holds, for which the ledger counts ``net`` microwatts."""
+    unit_net = running_each(view, job, net)
     move_listed(view.supply, list_leaves(view, job), unit_net, variance_of(view, job), as_int64(-1))
     view.supply.marks[GIVEN] = 1
 

@@ -15,7 +15,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.state import KernelView, SupplyLimits, SupplyLoad
-from wattqueue.kernels.supply import list_leaves, variance_of
+from wattqueue.kernels.supply import list_leaves, running_each, variance_of
 from wattqueue.kernels.supply_load import (
     KEY,
     REACHED,
@@ -96,7 +96,7 @@ def sum_row_of_domains(view: KernelView, place: int, row: int) -> None:
             for k in range(running.filled[block]):
                 if after < running.end[block, k] <= until:
                     job = as_int64(running.job[block, k])
-                    each = each_of(as_int64(running.net[block, k]), int(view.nodes[job]))
+                    each = running_each(view, job, as_int64(running.net[block, k]))
                     take_listed(supply, list_leaves(view, job), each, variance_of(view, job), as_int64(-1), load)
     ahead.stamp[place], ahead.row[place] = view.now.ahead_stamp, row
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from wattqueue.kernels._numba import as_int64, kernel, separate
 from wattqueue.kernels.running import running_net
 from wattqueue.kernels.state import KernelView, Truth
-from wattqueue.kernels.supply import list_leaves, move_listed, touch, variance_of
+from wattqueue.kernels.supply import list_leaves, list_units, move_listed, running_each, touch, variance_of
 from wattqueue.kernels.supply_load import (
+    BY_UNIT,
     GIVEN,
     REFUSER,
     counted,
@@ -40,11 +41,46 @@ def recount_job(view: KernelView, job: int, before: int, after: int, variance: f
 
     ``variance``: its own was that before, as a share of that at its start.
     """
-    supply, nodes = view.supply, int(view.nodes[job])
-    leaves = list_leaves(view, job)
-    move_listed(supply, leaves, each_of(before, nodes), variance, as_int64(-1))
-    move_listed(supply, leaves, each_of(after, nodes), variance_of(view, job), as_int64(1))
+    supply = view.supply
+    move_listed(supply, list_leaves(view, job), running_each(view, job, before), variance, as_int64(-1))
+    if supply.marks[BY_UNIT] != 0:
+        note_figures(view, job, after)
+    move_listed(supply, list_leaves(view, job), running_each(view, job, after), variance_of(view, job), as_int64(1))
     supply.marks[GIVEN] = 1
+
+
+@kernel
+def note_figures(view: KernelView, job: int, net: int) -> None:
+    """Take over what each unit of a running job counts by the samples of now; of a suspended one all the same."""
+    held, unit, even = view.held, view.supply.unit, each_of(net, int(view.nodes[job]))
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for one in range(held.low[k], held.high[k] + 1):
+            unit.counted[one] = even if held.parked[job] != 0 else unit.fresh[one]
+
+
+@kernel
+def has_moved(view: KernelView, job: int) -> bool:
+    """Return whether some unit of a running job would count other watts by the samples of now."""
+    held, unit = view.held, view.supply.unit
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for one in range(held.low[k], held.high[k] + 1):
+            if unit.counted[one] != unit.fresh[one]:
+                return True
+    return False
+
+
+@separate
+def count_idle_unit(view: KernelView, one: int, uw: int) -> None:
+    """Count a unit without a job at ``uw`` microwatts above idle watts in its domains."""
+    supply = view.supply
+    leaf, before = as_int64(supply.leaf_of[one]), as_int64(supply.unit.idle_above[one])
+    if uw != before:
+        domain = as_int64(supply.leaf_domain[leaf])
+        take_path(supply, domain, before, as_int64(-1), supply.room)
+        take_path(supply, domain, uw, as_int64(1), supply.room)
+        supply.unit.idle_above[one] = uw
+        supply.marks[GIVEN] = 1
+        touch(supply, leaf)
 
 
 @separate
@@ -61,11 +97,12 @@ def listed_fit_domains(view: KernelView, truth: Truth) -> bool:
         tried.drawn[0, domain], tried.drawn[1, domain] = now.drawn[0, domain], now.drawn[1, domain]
     for k in range(truth.loop.listed):
         job, net = as_int64(devices.job[k]), as_int64(devices.net[k])
-        before, nodes = running_net(view, job), int(view.nodes[job])
-        if net != before:
+        before, variance = running_net(view, job), variance_of(view, job)
+        if net != before or (supply.marks[BY_UNIT] != 0 and has_moved(view, job)):
             leaves = list_leaves(view, job)
-            take_listed(supply, leaves, each_of(before, nodes), variance_of(view, job), as_int64(-1), tried)
-            take_listed(supply, leaves, each_of(net, nodes), variance_of(view, job), as_int64(1), tried)
+            take_listed(supply, leaves, running_each(view, job, before), variance, as_int64(-1), tried)
+            leaves = list_units(view, job, supply.unit.fresh)
+            take_listed(supply, leaves, running_each(view, job, net), variance, as_int64(1), tried)
     for domain in range(len(supply.room)):
         left = left_with(supply, as_int64(domain), tried, as_int64(0))
         if left < 0 and left < left_with(supply, as_int64(domain), now, as_int64(0)):

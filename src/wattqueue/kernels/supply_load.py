@@ -37,7 +37,11 @@ MARGIN = 13
 """1 where watts of each domain stay free that follow from what runs there."""
 REACHED, REACHED_END = 14, 15
 """The announced rows that the start at hand reaches: the first, and the one behind the last (``supply_ahead.py``)."""
-MARKS = 16
+BY_UNIT = 16
+"""1 where units of a running job have figures of their own (``SupplyUnits``)."""
+MARKS = 17
+COUNTED = -1
+"""In place of the net microwatts of a unit: those of each listed unit are in ``unit.listed``."""
 
 
 @inlined
@@ -198,9 +202,13 @@ def take_path(supply: SupplyLimits, domain: int, uw: int, count: int, room: Arra
 def take_listed(supply: SupplyLimits, leaves: int, unit_net: int, variance: float, sign: int, load: SupplyLoad) -> None:
     """Take (1) or give back (-1) the listed units of one job, each of ``unit_net`` microwatts.
 
-    ``variance`` is the job's own, as a share of that at its start. Neighbouring leaves share the domains above their
+    ``unit_net`` COUNTED: each of its own figure. ``variance`` is the job's own, as a share of that at its start.
+    Neighbouring leaves share the domains above their
     lowest ones, whose room changes once for all of them.
     """
+    if unit_net == COUNTED:
+        take_counted(supply, leaves, variance, sign, load)
+        return
     above, carried = as_int64(-1), as_int64(0)
     for k in range(leaves):
         leaf, count = as_int64(supply.leaf[k]), as_int64(sign * supply.take[k])
@@ -219,19 +227,44 @@ def take_listed(supply: SupplyLimits, leaves: int, unit_net: int, variance: floa
 
 
 @kernel
+def take_counted(supply: SupplyLimits, leaves: int, variance: float, sign: int, load: SupplyLoad) -> None:
+    """Do so where each listed unit has its own figure."""
+    row = as_int64(0)
+    for k in range(leaves):
+        leaf = as_int64(supply.leaf[k])
+        load.free[leaf] -= sign * supply.take[k]
+        for _ in range(supply.take[k]):
+            uw, domain = as_int64(supply.unit.listed[row]), as_int64(supply.leaf_domain[leaf])
+            while domain >= 0:
+                more = counted(uw, float(supply.gain[domain]))
+                load.room[domain] -= sign * more
+                supply.of_job[domain] += more
+                domain = as_int64(supply.parent[domain])
+            row += 1
+    add_squares(supply, leaves, variance, sign, load.drawn)
+
+
+@kernel
+def add_squares(supply: SupplyLimits, leaves: int, variance: float, sign: int, drawn: Array) -> None:
+    """Add (1) or take (-1) what one job draws in each domain, which is in ``of_job``, and its square; clears that."""
+    for k in range(leaves):
+        domain = as_int64(supply.leaf_domain[supply.leaf[k]])
+        while domain >= 0 and supply.of_job[domain] != 0:
+            if supply.marks[MARGIN] != 0:
+                uw = as_int64(supply.of_job[domain])
+                watts = uw / codes.MICRO
+                drawn[0, domain] += sign * uw
+                drawn[1, domain] += sign * round(variance * round(watts * watts))
+            supply.of_job[domain] = 0
+            domain = as_int64(supply.parent[domain])
+
+
+@kernel
 def add_drawn(supply: SupplyLimits, leaves: int, unit_net: int, variance: float, sign: int, drawn: Array) -> None:
     """Add (1) or take (-1) what the listed units of one job draw together in each domain, and its square."""
     for k in range(leaves):
         domain = as_int64(supply.leaf_domain[supply.leaf[k]])
         while domain >= 0:
-            supply.of_job[domain] += supply.take[k]
+            supply.of_job[domain] += supply.take[k] * counted(unit_net, float(supply.gain[domain]))
             domain = as_int64(supply.parent[domain])
-    for k in range(leaves):
-        domain = as_int64(supply.leaf_domain[supply.leaf[k]])
-        while domain >= 0 and supply.of_job[domain] != 0:
-            uw = as_int64(supply.of_job[domain] * counted(unit_net, float(supply.gain[domain])))
-            watts = uw / codes.MICRO
-            drawn[0, domain] += sign * uw
-            drawn[1, domain] += sign * round(variance * round(watts * watts))
-            supply.of_job[domain] = 0
-            domain = as_int64(supply.parent[domain])
+    add_squares(supply, leaves, variance, sign, drawn)

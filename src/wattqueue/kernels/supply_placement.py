@@ -32,6 +32,7 @@ from wattqueue.kernels.supply import move_listed
 from wattqueue.kernels.supply_ahead import fed_ahead
 from wattqueue.kernels.supply_load import (
     BALANCED,
+    BY_UNIT,
     EACH,
     KEY,
     LEAVES,
@@ -389,6 +390,7 @@ def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None
     if is_ranked(view):
         take_chosen(view, p, job)
         move_listed(supply, leaves, unit_net, 1.0, as_int64(1))
+        count_start(view, job, unit_net)
         return
     filled = view.now.intervals
     held.first[job] = filled
@@ -399,6 +401,17 @@ def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None
     held.pieces[job] = filled - held.first[job]
     view.now.intervals = filled
     move_listed(supply, leaves, unit_net, 1.0, as_int64(1))
+    count_start(view, job, unit_net)
+
+
+@inlined
+def count_start(view: KernelView, job: int, unit_net: int) -> None:
+    """Note what each unit of a job that has just started counts, where units have figures of their own."""
+    if view.supply.marks[BY_UNIT] != 0:
+        held = view.held
+        for k in range(held.first[job], held.first[job] + held.pieces[job]):
+            for one in range(held.low[k], held.high[k] + 1):
+                view.supply.unit.counted[one] = unit_net
 
 
 @kernel

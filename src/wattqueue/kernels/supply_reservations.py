@@ -11,7 +11,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.consent import promised_net
 from wattqueue.kernels.state import KernelView
-from wattqueue.kernels.supply import has_supply, list_leaves, variance_of
+from wattqueue.kernels.supply import has_supply, list_leaves, running_each, variance_of
 from wattqueue.kernels.supply_classes import update_classes
 from wattqueue.kernels.supply_load import (
     LEAVES,
@@ -52,7 +52,7 @@ def begin_shadow(view: KernelView, p: int, blocks: int, net: int) -> None:
         block = as_int64(running.order[at])
         for k in range(running.filled[block]):
             job = as_int64(running.job[block, k])
-            each = each_of(as_int64(running.net[block, k]), int(view.nodes[job]))
+            each = running_each(view, job, as_int64(running.net[block, k]))
             leaves = list_leaves(view, job)
             take_listed(supply, leaves, each, variance_of(view, job), as_int64(-1), load_then(supply, p))
     supply.then_total[p] = units_that_fit(supply, p, unit_net, load_then(supply, p))
@@ -95,7 +95,7 @@ def change_then(view: KernelView, q: int, leaves: int, unit_net: int, variance: 
 @separate
 def end_at_shadow(view: KernelView, p: int, job: int, net: int) -> None:
     """Take a running job out of the state at the shadow time of partition p's reservation."""
-    each, variance = each_of(net, int(view.nodes[job])), variance_of(view, job)
+    each, variance = running_each(view, job, net), variance_of(view, job)
     change_then(view, p, list_leaves(view, job), each, variance, as_int64(-1))
 
 

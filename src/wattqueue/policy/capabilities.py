@@ -168,12 +168,6 @@ class Capabilities:
         """Return the terms of the greatest margin that power domains can come to keep."""
         return ANY_MARGIN if self.metered is not None else self.chance or NO_MARGIN
 
-    @property
-    def not_under_supply(self) -> str:
-        """Return the part that no driver combines with power domains that can hold jobs back (rule 22), or nothing."""
-        by_unit = self.measured is not None and self.corrects is None
-        return f'{self.ledger} (use ledger = "predicted")' if by_unit else ""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DriverAbilities:
@@ -449,7 +443,7 @@ def require_carried_out(
     for lacks, what, hint in lacking:
         if lacks:
             raise PolicyError(f"has {what}, which {driver.name} does not carry out", where=policy.name, hint=hint)
-    untested = needs.not_under_supply if driver.supply else f"{driver.name} does not test domains yet"
+    untested = "" if driver.supply else f"{driver.name} does not test domains yet"
     if machine.supply:
         from wattqueue.policy.supply import require_supply
 

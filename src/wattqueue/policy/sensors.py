@@ -12,6 +12,7 @@ from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.measured import new_measured
 from wattqueue.kernels.state import site_meter as at
 from wattqueue.kernels.state.site_meter import SiteMeter, new_meter
+from wattqueue.kernels.supply_load import BY_UNIT
 from wattqueue.model.machine import Machine
 from wattqueue.parts.run_contracts import CorrectingLedger, MeteredLedger, SampledLedger
 from wattqueue.policy.build import unit_idle_uw
@@ -38,6 +39,8 @@ def with_sensors(
     if ledger is not None:
         view.now.by_sample = 1
         view.now.share_busy = ledger.share == "busy"
+        if len(view.supply.marks) and corrects is None:
+            view.supply.marks[BY_UNIT] = 1
     view.now.idle_tolerance = IDLE_TOLERANCE if ledger is None else ledger.idle_tolerance
     if corrects is not None:
         view = view._replace(evidence=in_flight.new_evidence(len(view.nodes), corrects.even_s, corrects.phase_share))

@@ -35,7 +35,14 @@ from wattqueue.kernels.state.queue import (
     Tree,
     UnitFactorTable,
 )
-from wattqueue.kernels.state.supply import SupplyAhead, SupplyClasses, SupplyLimits, SupplyLoad, SupplyPlacement
+from wattqueue.kernels.state.supply import (
+    SupplyAhead,
+    SupplyClasses,
+    SupplyLimits,
+    SupplyLoad,
+    SupplyPlacement,
+    SupplyUnits,
+)
 from wattqueue.kernels.state.truth import (
     AnnouncedSteps,
     EventLoopState,
@@ -84,6 +91,7 @@ __all__ = [
     "SupplyLimits",
     "SupplyLoad",
     "SupplyPlacement",
+    "SupplyUnits",
     "Tree",
     "Truth",
     "UnitFactorTable",

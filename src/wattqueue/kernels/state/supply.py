@@ -63,6 +63,19 @@ class SupplyLoad(NamedTuple):
     """(G,) int64 units of it that fit below each domain."""
 
 
+class SupplyUnits(NamedTuple):
+    """What single units count where a ledger measures them (``marks[BY_UNIT]``). Shapes (U,), int64 net microwatts."""
+
+    counted: Array
+    """What the domains count for each unit with a job."""
+    fresh: Array
+    """What the ledger would count for it, by the samples of now."""
+    idle_above: Array
+    """What the domains count for a unit without a job, above idle watts."""
+    listed: Array
+    """Figures of the listed units, leaf by leaf."""
+
+
 class SupplyAhead(NamedTuple):
     """Lower limits of domains that are announced for later, where the pass looks ahead (``kernels/supply_ahead.py``).
 
@@ -167,7 +180,8 @@ class SupplyLimits(NamedTuple):
     of_job: Array
     """(G,) int64 working space: units of one job in each domain, 0 between two calls."""
     marks: Array
-    """(16,) int64 what ``kernels/supply_load.py`` keeps, by its constants."""
+    """(17,) int64 what ``kernels/supply_load.py`` keeps, by its constants."""
     classes: SupplyClasses
     placement: SupplyPlacement
     ahead: SupplyAhead
+    unit: SupplyUnits
