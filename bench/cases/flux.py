@@ -60,9 +60,18 @@ def rate(times: np.ndarray[Any, Any]) -> float:
     return (len(times) - 1) / float(times[-1] - times[0])
 
 
+def processor_s(pid: int) -> float:
+    """Seconds of processor time of a process."""
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+    return sum(map(int, after_name.split()[11:13])) / os.sysconf("SC_CLK_TCK")  # utime and stime (proc(5))
+
+
 @cache
-def ours() -> tuple[np.ndarray[Any, Any], dict[str, list[float]]]:
-    """When jobs started, and how long answers took from the first start to the last, by question."""
+def ours() -> tuple[np.ndarray[Any, Any], dict[str, list[float]], float]:
+    """When jobs started, how long answers took meanwhile by question, and the module's processor time after its load.
+
+    That holds the 10,000 jobs that it is sent, and the answers.
+    """
     with waiting() as lab:
         out = lab.folder / "answers"
         command = [lab.flux, "python", str(CLIENT), "ask"]
@@ -73,7 +82,10 @@ def ours() -> tuple[np.ndarray[Any, Any], dict[str, list[float]]]:
         ):
             wait_for("the client", lambda: out.stat().st_size > 0)
             lab.load()
+            module = lab.module_pid()
+            begin_s = processor_s(module)
             wait_for("the starts", lambda: lab.stats()["used_w"] == ROOM * NET_W, 300.0, 1.0)
+            used_s = processor_s(module) - begin_s
             time.sleep(SETTLE_S)
             client.communicate(b"\n")
         said = out.read_text().splitlines()[1:]
@@ -82,24 +94,29 @@ def ours() -> tuple[np.ndarray[Any, Any], dict[str, list[float]]]:
     for topic, begin_s, took_s in map(json.loads, said):
         if times[0] <= begin_s <= times[-1]:
             found.setdefault(topic, []).append(took_s)
-    return times, found
+    return times, found, used_s
 
 
 @benchmark("Flux: starts a second over sched-simple's, 10,000 queued on 10,000 nodes", unit="ratio", at_least=5.0)
 def starts() -> Measured:
     """Both in this run, one after the other."""
-    times, _ = ours()
+    times, _, used_s = ours()
     with waiting() as lab:
         lab.run("module", "load", "sched-simple")
         time.sleep(SIMPLE_S)
-        simple = rate(started_s(lab))
-    return Measured(rate(times) / simple, detail={"starts_s": rate(times), "sched_simple_s": simple})
+        simple_s, others = processor_s(lab.module_pid("sched-simple")), started_s(lab)
+    detail = {
+        "starts_s": rate(times), "sched_simple_s": rate(others),
+        "processor_ms_a_start": 1e3 * used_s / len(times),
+        "sched_simple_processor_ms_a_start": 1e3 * simple_s / len(others),
+    }  # fmt: skip
+    return Measured(rate(times) / rate(others), detail=detail)
 
 
 @benchmark("Flux: answers during passes, 10,000 queued on 10,000 nodes, p99", unit="ms", at_most=100.0)
 def answers() -> Measured:
     """The worst of the questions."""
-    _, found = ours()
+    _, found, _ = ours()
     detail = {
         topic: {
             "answers": len(took), "median_ms": 1e3 * float(np.median(took)),

@@ -15,6 +15,7 @@ import gc
 import json
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -26,12 +27,14 @@ from flux.kvs import get_key_direct
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.cluster import ClusterError, JobKey
+from wattqueue.live.config import LiveConfig
 from wattqueue.live.controller import Controller
 from wattqueue.live.files.stamp import stamp_of
 from wattqueue.live.managed import managed_machine
 from wattqueue.live.reports.report import ControllerLog, Report
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.warm_up import run_small_rounds
+from wattqueue.model.signals import Cap
 from wattqueue_flux.cluster import FluxCluster, StartsBeside
 from wattqueue_flux.examine import TESTED
 from wattqueue_flux.forecast import annotations_of, least_w, most_room_w
@@ -63,6 +66,8 @@ class WattQueueScheduler(SafeScheduler):
             raise ValueError("state the controller's configuration: config=/etc/wattqueue/live.toml")
         self.wanted = Wanted()
         self._due_s, self._loaded_s, self._collect_s = 0.0, time.time(), time.monotonic()
+        self._step_s = math.inf
+        """When the cap changes next, as announced."""
         gc.set_threshold(*gc.get_threshold()[:2], 10**9)  # not while requests wait, but every COLLECT_S
         self._stamps: tuple[object, ...] = ()
         self._told: list[tuple[int, dict[str, Any]]] = []
@@ -83,7 +88,7 @@ class WattQueueScheduler(SafeScheduler):
         self.cluster.most_w = lambda name: layout.most_net_w(layout.partition_of[name])
         run_small_rounds(self.controller.planner)
         self.journal = ControllerLog(self.log.notice, self.log.debug)
-        self.watched = [Path(self.config.cap), *([] if self.config.targets is None else [self.config.targets])]
+        self.watched = _watched(self.config)
 
     def _instance(self, resources: Any, up: frozenset[int] = frozenset()) -> FluxInstance:
         """Return the nodes of R with their partitions. Raises: InputError."""
@@ -111,11 +116,8 @@ class WattQueueScheduler(SafeScheduler):
         try:
             asked = {"id": jobid, "keys": ["eventlog", "jobspec"], "flags": 0}
             found = self.handle.rpc("job-info.lookup", asked).get()
-            for line in found["eventlog"].splitlines():
-                event = json.loads(line)
-                noted = event.get("context", {}).get("annotations", {}).get("wattqueue", {})
-                if event["name"] == "alloc" and "watts" in noted:
-                    return int(noted["watts"])
+            if (noted_w := _noted_w(found["eventlog"])) is not None:
+                return noted_w
             node_w = details_of(json.loads(found["jobspec"]), 0).node_w
             layout = self.controller.planner.layout
             units = [layout.unit[name] for name in self.cluster.instance.names(ranks)]
@@ -233,13 +235,13 @@ class WattQueueScheduler(SafeScheduler):
 
     # -- passes ----------------------------------------------------------------------------------
     def _tick(self, *_: Any) -> None:
-        """Ask for a pass where a file changed, or a period is over."""
+        """Ask for a pass where a file changed, the cap changes as announced, or a period is over."""
         try:
             if time.monotonic() - self._collect_s >= COLLECT_S:
                 gc.collect()
                 self._collect_s = time.monotonic()
             stamps = tuple(stamp_of(path) for path in self.watched)
-            if stamps != self._stamps or time.monotonic() >= self._due_s:
+            if stamps != self._stamps or time.monotonic() >= self._due_s or time.time() >= self._step_s:
                 self._stamps = stamps
                 self._request_schedule()
         except Exception as error:  # noqa: BLE001 - see the module's description
@@ -248,7 +250,7 @@ class WattQueueScheduler(SafeScheduler):
     def schedule(self) -> Iterator[None]:
         """Have the controller run a round, and answer its starts."""
         try:
-            self._due_s = time.monotonic() + self.config.period_s
+            self._due_s, self._step_s = time.monotonic() + self.config.period_s, math.inf
             self.journal.round((yield from self.rest(self._round)))
             self._again |= bool(self.starts)  # there may be room for more
             yield from self.answers()
@@ -263,6 +265,7 @@ class WattQueueScheduler(SafeScheduler):
         if report is None:
             raise ClusterError(self.controller.problem)
         self._told = list(annotations_of(report.plan))
+        self._step_s = _next_step_s(self.controller.planner.cap, time.time())
         # events that come faster than rounds are decided together
         self._sched_delay = min(self.SCHED_DELAY_MAX, time.monotonic() - begin)
         return report
@@ -299,6 +302,28 @@ class WattQueueScheduler(SafeScheduler):
 
 def _key(jobid: int, t_submit: float) -> JobKey:
     return JobKey(str(JobID(jobid).f58plain), t_submit)
+
+
+def _noted_w(eventlog: str) -> int | None:
+    """Return the watts that a start noted in the event log of its job; None where it noted none."""
+    for event in map(json.loads, eventlog.splitlines()):
+        noted = event.get("context", {}).get("annotations", {}).get("wattqueue", {})
+        if event["name"] == "alloc" and "watts" in noted:
+            return int(noted["watts"])
+    return None
+
+
+def _watched(config: LiveConfig) -> list[Path]:
+    """Return the files whose change asks for a pass."""
+    energy, budgets = config.energy, config.budgets
+    files = (config.cap, config.targets, energy and energy.prices, budgets and budgets.file)
+    return [Path(one) for one in files if one]
+
+
+def _next_step_s(cap: Cap, now_s: float) -> float:
+    """Return when a cap changes next, as announced; inf for never."""
+    after = bisect_right(cap.time_s.tolist(), now_s)
+    return float(cap.time_s[after]) if after < len(cap.time_s) else math.inf
 
 
 def _option(args: Sequence[str], name: str) -> tuple[str, list[str]]:

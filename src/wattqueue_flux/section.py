@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -15,6 +16,10 @@ from wattqueue.live.doctor import Check, Find, Run
 
 OWN, SITES = "flux-priority", "slurm-priority"
 """EASY in the order of Flux's priorities, and the row that it names: the site's own priorities, of any driver."""
+
+STARTS = 1000
+"""Most starts of one round: each costs a millisecond here, where Slurm is asked for each, and a round with 10,000 jobs
+costs as much as hundreds."""
 
 
 class FluxSection(Section):
@@ -61,5 +66,7 @@ def load_flux_config(path: Path) -> tuple[LiveConfig, FluxSection]:
         if refused:
             raise InputError(f"{key} is not carried out inside Flux", where=path, hint=hint)
     driver = SlurmSection(write_priority=False, place_nodes="always")
-    policy = SITES if config.policy == OWN else config.policy
-    return config.model_copy(update={"slurm": driver, "policy": policy}), config.flux
+    update: dict[str, Any] = {"slurm": driver, "policy": SITES if config.policy == OWN else config.policy}
+    if "starts_a_cycle" not in config.model_fields_set:
+        update["starts_a_cycle"] = STARTS
+    return config.model_copy(update=update), config.flux

@@ -81,16 +81,21 @@ def test_every_verb_says_its_help_without_the_extras(installed: Path, tmp_path: 
     assert "Usage" in done.stdout
 
 
+def pins(folder: Path) -> Path:
+    """Write the versions of the lock file as constraints for pip."""
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    (folder / "pins.txt").write_text("\n".join(re.findall(r"^[\w.\[\]-]+==[\w.+!-]+", lock, re.MULTILINE)))
+    return folder / "pins.txt"
+
+
 def test_an_agent_installs_and_runs_without_numba_and_polars(wheel: Path, tmp_path: Path) -> None:
     """With the packages of the guide alone, in the versions of the lock file."""
     guide = (ROOT / "docs/guide/agent.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^pip install (typer .*)$", guide, re.MULTILINE)
-    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
-    (tmp_path / "pins.txt").write_text("\n".join(re.findall(r"^[\w.\[\]-]+==[\w.+!-]+", lock, re.MULTILINE)))
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "node")], check=True)
     python = str(tmp_path / "node/bin/python")
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "-c", str(tmp_path / "pins.txt"), *line.split()], check=True, capture_output=True)
+    subprocess.run([*pip, "-c", str(pins(tmp_path)), *line.split()], check=True, capture_output=True)
     subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True, capture_output=True)
     for name in ("numba", "polars"):
         assert subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False).returncode == 1

@@ -123,11 +123,11 @@ class Lab:
         """Statistics of the module."""
         return cast(dict[str, Any], json.loads(self.run("module", "stats", NAME)))
 
-    def module_pid(self) -> int:
-        """Process of the module."""
+    def module_pid(self, name: str = NAME) -> int:
+        """Process of a module in Python."""
         children = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(self.broker_pid())], capture_output=True,
                                   text=True, check=True)  # fmt: skip
-        return next(int(line.split()[0]) for line in children.stdout.splitlines() if NAME in line)
+        return next(int(line.split()[0]) for line in children.stdout.splitlines() if name in line)
 
     def broker_pid(self) -> int:
         """Process of the broker."""

@@ -11,25 +11,40 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.wattqueue_flux import fluxlab
-from tests.wattqueue_flux.fluxlab import IDLE_W, NAME, NET_W, Lab, instance, missing, real_flux, wait_for, write_config
+from tests.wattqueue_flux.fluxlab import (
+    IDLE_W,
+    NAME,
+    NET_W,
+    PATIENCE_S,
+    Lab,
+    instance,
+    missing,
+    real_flux,
+    wait_for,
+    write_config,
+)
 from wattqueue.live.recordings.replay import replay
 from wattqueue.policy.policy import load_policy
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 Record = Callable[[str, object], None]
-LEDGER = Path(__file__).with_name("ledger.py")
+CLIENT = str(Path(__file__).with_name("client.py"))
 NODES, ROOM_W = 60, 20 * NET_W
+ID = re.compile("[ƒf][1-9A-HJ-NP-Za-km-z]+")
 KEPT = 40
 """Nodes of lower ranks are never taken out of the resource set."""
 FAULTY = """
@@ -81,7 +96,24 @@ class Fight:
     def __init__(self, lab: Lab, seed: int) -> None:
         self.lab, self.any = lab, random.Random(seed)
         self.ids: list[str] = []
+        """The last 200."""
+        self.accepted: set[str] = set()
         self.did: Counter[str] = Counter()
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Short jobs one after the other, beside everything else."""
+        seed, accepted = str(self.any.randrange(1000)), self.lab.folder / "ids"
+        command = [self.lab.flux, "python", CLIENT, "stream", seed]
+        environment = {**os.environ, "FLUX_URI": self.lab.uri}
+        with (
+            accepted.open("wb") as out,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, env=environment) as client,
+        ):
+            yield
+            client.communicate(b"\n", PATIENCE_S)
+        assert client.returncode == 0
+        self.accepted.update(accepted.read_text().split())
 
     def submit(self) -> None:
         """Some jobs of all kinds."""
@@ -106,8 +138,9 @@ class Fight:
             "submit", *([f"--cc=1-{many}"] if many > 1 else []), f"--setattr=exec.test.run_duration={seconds:g}s",
             *nodes, *more, "true", check=False,
         )  # fmt: skip
-        self.ids += [word for word in said.split() if word.startswith(("ƒ", "f"))]
-        self.ids = self.ids[-200:]
+        new = [word.replace("ƒ", "f") for word in said.split() if ID.fullmatch(word)]
+        self.accepted.update(new)
+        self.ids = [*self.ids, *new][-200:]
 
     def change(self) -> None:
         """Of a job its limit, its urgency, or its existence."""
@@ -171,12 +204,8 @@ class Fight:
         self.lab.run("config", "reload")
         self.reload()  # lost and excluded nodes are back
         self.lab.run("resource", "undrain", "--force", f"0-{NODES - 1}", check=False)
-        for job in self.lab.jobs(ended=False):  # thousands have ended
-            if job["name"] == "wide":  # accepted before a reload, so it waits for another cap
-                self.lab.run("cancel", str(job["id"]), check=False)
-            elif job.get("urgency") == 0:
-                self.lab.run("job", "urgency", str(job["id"]), "16", check=False)
-        wait_for("a quiet instance", self.at_rest, 180.0, 1.0)
+        self.lab.run("python", CLIENT, "release")  # a wide job that was accepted before a reload waits for another cap
+        wait_for("a quiet instance", self.at_rest, 600.0, 1.0)
 
     def at_rest(self) -> bool:
         """Whether every job has ended; else note what has not."""
@@ -186,12 +215,18 @@ class Fight:
         return not left
 
 
-def check_ledger(lab: Lab, record: Record, did: Counter[str]) -> None:
+def check_ledger(lab: Lab, record: Record, fought: Fight) -> None:
     """Never more watts than the cap has room for; every job ended once; each round is decided alike again."""
-    jobs = [json.loads(line) for line in lab.run("python", str(LEDGER), timeout_s=900.0).splitlines()]
-    steps = []
-    for job, events, watts in jobs:
+    jobs = [json.loads(line) for line in lab.run("python", CLIENT, "ledger", timeout_s=900.0).splitlines()]
+    (lab.folder / "ledger.json").write_text(json.dumps(jobs))
+    assert fought.accepted <= {job for job, *_ in jobs}
+    steps, not_stored = [], Counter[str]()
+    for job, events, watts, stored in jobs:
         names = Counter(name for name, _ in events)
+        if isinstance(stored, str):
+            not_stored[stored] += 1
+        else:
+            assert stored == [name for name, _ in events], job
         assert names["clean"] == 1, f"{job}: {events}"
         assert max(names["alloc"], names["start"]) <= 1, f"{job}: {events}"
         at = dict(events)
@@ -202,6 +237,7 @@ def check_ledger(lab: Lab, record: Record, did: Counter[str]) -> None:
         used += watts
         most = max(most, used)
     record("jobs", len(jobs))
+    record("not_stored", dict(not_stored))
     left_w = lab.stats()["used_w"]
     lab.unload()
     rounds = [
@@ -210,7 +246,9 @@ def check_ledger(lab: Lab, record: Record, did: Counter[str]) -> None:
         for _, recorded, again in replay(path, load_policy("easy"))
     ]
     record("instants", len(rounds))
-    sys.stderr.write(f"{len(rounds)} instants, {len(jobs)} jobs, {len(steps) // 2} started, {dict(did)}\n")
+    sys.stderr.write(
+        f"{len(rounds)} instants, {len(jobs)} jobs, {len(steps) // 2} started, {dict(fought.did)}, {dict(not_stored)}\n"
+    )
     sys.stderr.write(f"most {most} W of {ROOM_W} W\n")
     assert most <= ROOM_W
     assert (used, left_w) == (0, 0)
@@ -224,11 +262,12 @@ def fight(folder: Path, seconds: float, seed: int, record: Record, monkeypatch: 
     module = folder / f"{NAME}.py"
     module.write_text(FAULTY.format(module=str(fluxlab.MODULE), kept=KEPT))
     monkeypatch.setattr(fluxlab, "MODULE", module)
-    with instance(folder, emulated=NODES, more=(f"-Sstatedir={folder}",)) as lab:
+    with instance(folder, emulated=NODES, more=(f"-Sstatedir={folder}", "-Slog-ring-size=100000")) as lab:
         one = Fight(lab, seed)
-        one.go(seconds)
+        with one.stream():
+            one.go(seconds)
         one.peace()
-        check_ledger(lab, record, one.did)
+        check_ledger(lab, record, one)
         assert seconds < 60.0 or all(word in lab.log() for word in ("storing R", "disk I/O error"))
 
 

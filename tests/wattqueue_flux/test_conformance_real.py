@@ -98,6 +98,7 @@ def ranks(lab: Lab, state: str) -> str:
 
 
 @real_flux
+@pytest.mark.slow
 def test_recorded_events_fed_to_the_simulator_give_the_same_starts_on_the_same_nodes(tmp_path: Path) -> None:
     """Arrivals, ends, drained nodes, a moving cap at Flux's times, users' watts: each decision is the simulator's."""
     policy, draw = "easy+estimator=user-figure", random.Random(4)

@@ -38,10 +38,10 @@ def ended(lab: Lab, count: int) -> bool:
     return lab.states()["INACTIVE"] == count
 
 
-def check_each_ran_once(lab: Lab, ids: list[str]) -> None:
+def check_each_ran_once(lab: Lab, ids: list[str], *results: str) -> None:
     jobs = {str(job["id"]): job for job in lab.jobs()}
     assert len(jobs) == len(ids)
-    assert {job["result"] for job in jobs.values()} == {"COMPLETED"}
+    assert {job["result"] for job in jobs.values()} == {"COMPLETED", *results}
     assert {lab.starts_of(job) for job in ids[:: max(1, len(ids) // 10)]} == {1}
 
 
@@ -66,34 +66,41 @@ def test_the_cap_holds_on_a_thousand_nodes_and_every_job_ends_once(tmp_path: Pat
 
 
 @real_flux
-def test_a_raised_cap_starts_jobs_within_a_second_without_any_event_of_a_job(lab: Lab) -> None:
-    lab.cap_w(IDLE_W)
-    time.sleep(1.0)
-    lab.submit(5, seconds=60.0)
-    time.sleep(1.5)
-    assert lab.states() == {"SCHED": 5}
-    lab.cap_w(IDLE_W + 5 * NET_W)
-    raised_s = time.time()
-    wait_for("starts", lambda: lab.states()["RUN"] == 5, 10.0)
-    assert max(job["t_run"] for job in lab.jobs()) - raised_s < 1.0
+def test_a_cap_that_is_raised_by_its_file_or_as_announced_starts_jobs_within_a_second(tmp_path: Path) -> None:
+    """Without any event of a job, and long before the next periodic round."""
+    write_config(tmp_path, NODES, cap_w=IDLE_W, more="period_s = 300.0\n")
+    with instance(tmp_path, emulated=NODES) as lab:
+        lab.submit(8, seconds=60.0)
+        time.sleep(1.5)
+        assert lab.states() == {"SCHED": 8}
+        lab.cap_w(IDLE_W + 5 * NET_W)
+        raised_s = time.time()
+        wait_for("starts", lambda: lab.states()["RUN"] == 5, 10.0)
+        assert max(job["t_run"] for job in lab.jobs() if "t_run" in job) - raised_s < 1.0
+        announced_s = time.time() + 3.0
+        lab.cap(f"time_s,cap_w\n0,{IDLE_W + 5 * NET_W}\n{announced_s},{IDLE_W + 8 * NET_W}\n")
+        wait_for("starts", lambda: lab.states()["RUN"] == 8, 20.0)
+        late = sorted(job["t_run"] for job in lab.jobs())[5:]
+        assert announced_s <= late[0] <= late[-1] < announced_s + 1.0
 
 
 @real_flux
 def test_a_reload_counts_running_jobs_again(lab: Lab) -> None:
-    first = lab.submit(10, seconds=20.0)
+    first = lab.submit(10, seconds=600.0)
     wait_for("starts", lambda: lab.states()["RUN"] == 10)
     lab.unload()
     lab.load()
     second = lab.submit(5, seconds=0.5)
     time.sleep(2.0)
     assert (lab.states(), lab.stats()["used_w"]) == ({"RUN": 10, "SCHED": 5}, 10 * NET_W)
+    lab.run("cancel", *first)
     wait_for("the end of all", lambda: ended(lab, 15))
-    check_each_ran_once(lab, first + second)
+    check_each_ran_once(lab, first + second, "CANCELED")
 
 
 @real_flux
 def test_a_killed_module_leaves_running_jobs_alone_and_a_reload_counts_them(lab: Lab) -> None:
-    first = lab.submit(10, seconds=15.0)
+    first = lab.submit(10, seconds=600.0)
     wait_for("starts", lambda: lab.states()["RUN"] == 10)
     os.kill(lab.module_pid(), signal.SIGKILL)
     wait_for("its end", lambda: "sched_wattqueue" not in lab.run("module", "list"))
@@ -103,8 +110,9 @@ def test_a_killed_module_leaves_running_jobs_alone_and_a_reload_counts_them(lab:
     lab.load()
     time.sleep(1.5)
     assert (lab.states()["RUN"], lab.stats()["used_w"]) == (10, 10 * NET_W)
+    lab.run("cancel", *first)
     wait_for("the end of all", lambda: ended(lab, 15))
-    check_each_ran_once(lab, first + second)
+    check_each_ran_once(lab, first + second, "CANCELED")
 
 
 @real_flux

@@ -11,7 +11,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,8 @@ requires = ["fast"]
 queue = "batch"
 """
 FAST_W = 500
+CHEAP_S = 60.0
+"""When energy becomes cheap."""
 
 
 @pytest.fixture
@@ -194,3 +198,43 @@ def test_jobs_of_another_scheduler_count_what_their_users_state_else_the_maximum
         lab.run("module", "unload", "sched-simple")
         lab.load()
         assert lab.stats()["used_w"] == 2 * 50 + 2 * NET_W
+
+
+@real_flux
+@pytest.mark.slow
+def test_consenting_jobs_wait_for_the_cheap_hour_and_each_record_has_the_price_in_force(tmp_path: Path) -> None:
+    """As in a controller of Slurm (``tests/live/test_delays_live.py``, ``test_job_energy.py``): by the same code."""
+    prices, row = tmp_path / "prices.csv", tmp_path / "row.toml"
+
+    def state(scale: float) -> None:
+        steps = ((-600.0, 90.0), (CHEAP_S, 30.0), (600.0, 80.0), (7200.0, 80.0))
+        prices.write_text("time_s,price\n" + "".join(f"{begin_s + at},{scale * price}\n" for at, price in steps))
+
+    row.write_text('[cheap]\ncontrols = [{ part = "delay-consenting", prices = "prices.csv" }]\n')
+    more = '[energy]\nprices = "prices.csv"\n[consent]\n'
+    write_config(tmp_path, 4, policy=f"{row}:cheap", cap_w=4 * 300, more=more)
+    with instance(tmp_path, emulated=4, load=False) as lab:
+        begin_s = time.time()
+        state(1.0)
+        lab.load()
+        until = datetime.fromtimestamp(begin_s + 3600.0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        tag = f"--setattr=system.wattqueue.consent=consent,until={until}"
+        (willing,) = lab.submit(1, tag, "-t", "1m", seconds=8.0)  # energy is looked at every 5 s
+        (other,) = lab.submit(1, "-t", "1m", seconds=8.0)
+        wait_for("the end of one", lambda: lab.states()["INACTIVE"] == 1)
+        folder = tmp_path / f"run/energy/users/{os.getuid()}/jobs"
+
+        def records() -> list[dict[str, Any]]:
+            return [json.loads(line) for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+
+        wait_for("its record", lambda: len(records()) == 1)
+        (dear,) = records()
+        assert dear["cost"] == pytest.approx(dear["energy_j"] / 3.6e9 * 90.0)
+        state(2.0)
+        wait_for("the end of both", lambda: lab.states()["INACTIVE"] == 2, 2 * CHEAP_S)
+        starts = {lab.run("job", "id", name).strip(): name for name in (willing, other)}
+        started = {starts[str(job["id"])]: job["t_run"] - begin_s for job in lab.jobs()}
+        assert started[other] < CHEAP_S <= started[willing] < CHEAP_S + 3.0
+        wait_for("its record", lambda: len(records()) == 2)
+        cheap = records()[1]
+        assert cheap["cost"] == pytest.approx(cheap["energy_j"] / 3.6e9 * 60.0)
