@@ -106,7 +106,8 @@ class Ascent:
 
     def _product(self, one: Floats, other: Floats) -> float:
         """Return the inner product of two directions, in which a price counts by the length of its interval."""
-        return float(np.dot(one * self.weight, other))
+        # No np.dot: BLAS shares long ones out to threads, whose waiting takes many times what the sum does.
+        return float((one * self.weight * other).sum())
 
 
 def _ranges(instance: Instance, edge: Whole, prices: Prices) -> tuple[Whole, Whole]:
