@@ -43,7 +43,7 @@ t: $(VENV)/.dev ## One test or a folder: make t T=tests/x.py::name (JIT=1: with 
 	@NUMBA_DISABLE_JIT=$(if $(JIT),0,1) $(PYTEST) -q $(if $(JIT),,-m "not compiled") $(T)
 
 test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emulated nodes, other releases of Slurm, a wheel
-	@tools/system-packages.sh releases
+	@tools/system-packages.sh releases emulation
 	@tools/slurm-releases.sh
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
 	@for release in $(RELEASES); do \

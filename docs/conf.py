@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -20,8 +21,6 @@ copyright = "the WattQueue maintainers"  # noqa: A001  the name that Sphinx read
 version = release = wattqueue.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings"]
-if not tags.has("check"):  # type: ignore[name-defined]  # noqa: F821  Sphinx puts tags into this file's names
-    extensions.append("sphinx.ext.viewcode")  # half of the time goes into its pages, which are not ours to check
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "adr/template.md"]
@@ -31,12 +30,17 @@ suppress_warnings = ["ref.python"]
 autodoc_mock_imports = ["flux"]  # wattqueue_flux runs inside it
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_use_type_comments = False  # there are none, and looking for them parses the source of every function
 autodoc_default_options = {"members": True, "show-inheritance": False}
 python_maximum_signature_line_length = 100
+toc_object_entries = False  # thousands of objects, which the theme would copy into the tree of each page
 
-# Furo writes the tree of all pages into each one, which takes a fifth of the time and is not ours to check either.
+# Furo writes the tree of all pages into each one, which is not ours to check.
 html_theme = "basic" if tags.has("check") else "furo"  # type: ignore[name-defined]  # noqa: F821  as above
 html_title = "WattQueue"
 html_show_sphinx = False
+
+# Documents are large trees that live to the end of a build: looking for garbage among them finds none.
+gc.set_threshold(1_000_000, 50, 1_000)
 
 write_pages(Path(__file__).parent / "reference" / "generated")

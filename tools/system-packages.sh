@@ -1,10 +1,11 @@
 #!/bin/sh
-# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default all but the last two.
+# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default all but the last three.
 #   browser     a headless Chromium, to open the report
 #   slurm       a real Slurm with accounting, driven by the live tests; its MariaDB also serves the tests of stores
 #   telemetry   a real Prometheus with an exporter
 #   postgres    the other database of the live store, and of the stores beside it
 #   mqtt        a broker between the controller and the agents of nodes
+#   emulation   processors that this machine is not, to run a wheel's libraries on; not by default
 #   flux        what builds a Flux (tools/flux-lab.sh); not by default
 #   releases    what creates Debians with other releases of Slurm (tools/slurm-releases.sh); not by default
 # Installs what is missing where it may (root on Debian); elsewhere says what would be missing and goes on:
@@ -21,9 +22,10 @@ packages() {
     flux) echo "autoconf automake libtool make pkg-config libc6-dev libzmq3-dev uuid-dev libjansson-dev liblz4-dev" \
         "libarchive-dev libhwloc-dev libsqlite3-dev lua5.1 liblua5.1-dev lua-posix python3-dev python3-cffi python3-ply" \
         "python3-setuptools python3-yaml" ;;
+    emulation) echo "qemu-user-static" ;;
     releases) echo "mmdebstrap" ;;
     *)
-        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres, mqtt, flux, releases)" >&2
+        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres, mqtt, emulation, flux, releases)" >&2
         exit 2
         ;;
     esac

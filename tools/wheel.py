@@ -20,7 +20,7 @@ from typing import Any
 
 from tools.kernels.build import build as build_kernels
 from tools.packages import ROOT
-from wattqueue.kernels.library import FOLDER, LEVELS
+from wattqueue.kernels.library import FOLDER, LEVELS, MANIFEST, sources_digest
 
 PLATFORM = "manylinux_2_28_x86_64"
 
@@ -28,7 +28,8 @@ PLATFORM = "manylinux_2_28_x86_64"
 def build(out: Path, levels: tuple[str, ...] = LEVELS) -> list[Path]:
     """Write both wheels into ``out`` and return them, the one without machine code first."""
     out.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("SOURCE_DATE_EPOCH", _run("git", "-C", str(ROOT), "log", "-1", "--format=%ct").strip())
+    if "SOURCE_DATE_EPOCH" not in os.environ:  # sources without a repository state it
+        os.environ["SOURCE_DATE_EPOCH"] = _run("git", "-C", str(ROOT), "log", "-1", "--format=%ct").strip()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(work / "built"), str(ROOT))
@@ -38,7 +39,10 @@ def build(out: Path, levels: tuple[str, ...] = LEVELS) -> list[Path]:
         shutil.rmtree(tree / FOLDER.relative_to(ROOT / "src"), ignore_errors=True)
         _add_sbom(tree, made_with={})
         plain = _packed(tree, out, "py3-none-any")
-        build_kernels(tree / FOLDER.relative_to(ROOT / "src"), levels)
+        libraries = tree / FOLDER.relative_to(ROOT / "src")
+        build_kernels(libraries, levels)
+        if json.loads((libraries / MANIFEST).read_text())["sources"] != sources_digest(libraries.parent):
+            raise SystemExit("sources of kernels have changed during the build: build again")
         compiler = _run("cc", "--version").splitlines()[0]
         _add_sbom(tree, made_with={"numba": version("numba"), "llvmlite": version("llvmlite"), "cc": compiler})
         return [plain, _packed(tree, out, f"py3-none-{PLATFORM}")]

@@ -1,11 +1,12 @@
 """What the command line says beside its results: progress, jobs that never ran, lines of a service's log.
 
-Progress goes to stderr: on a terminal a bar with the time left, as soon as the work has taken two seconds. In a file,
-as the log of a batch job is, work of many runs writes one line per tenth, so that it is seen to be alive. A pipe gets
-nothing, and ``--quiet`` shows none.
+Progress goes to stderr: on a terminal a bar, as soon as the work has taken two seconds: with the time left where runs,
+jobs or steps are counted, else with the time that has passed (``working``, which every verb has until it prints its
+result). In a file, as the log of a batch job is, work of many runs writes one line per tenth, so that it is seen to be
+alive. A pipe gets nothing, and ``--quiet`` shows none.
 
-stdout stays free for results, so that a verb can be piped while its progress is visible. Every context manager first
-prints a line if kernels must be compiled, because the bar would stand still for that time.
+stdout stays free for results, so that a verb can be piped while its progress is visible. Before work is counted a line
+says if kernels must be compiled, and the bar counts them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import RLock, Timer
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 if TYPE_CHECKING:
     from wattqueue.model.comparability import WorkDone
@@ -26,6 +28,23 @@ SHOW_AFTER_S = 2.0
 MOVED_S = 0.1
 """Seconds after which a bar is moved again."""
 Progress = Callable[[int, int], None]
+T = TypeVar("T")
+
+
+@contextmanager
+def working(*, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal how long a verb is at work, while nothing else shows progress, until ``stop_working``."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    with _LateBar("working", ""):
+        yield
+
+
+def stop_working() -> None:
+    """End what ``working`` shows: from here on a verb prints."""
+    for bar in _LateBar.open:
+        bar.close()
 
 
 @contextmanager
@@ -34,12 +53,23 @@ def running(what: str, unit: str = "jobs", *, quiet: bool = False) -> Iterator[P
 
     ``what`` is the text before the bar, which counts in ``unit``.
     """
-    say_if_compiling()
+    compiling = say_if_compiling()
     if quiet or not sys.stderr.isatty():
         yield None
         return
     with _LateBar(what, unit) as told:
+        if compiling:
+            told.count_compiled()
         yield told
+
+
+def followed(what: str, items: Sequence[T], unit: str = "steps", *, quiet: bool = False) -> Iterator[T]:
+    """Yield ``items``, and show on a terminal how many are done."""
+    with running(what, unit, quiet=quiet) as tell:
+        for done, item in enumerate(items):
+            if tell:
+                tell(done, len(items))
+            yield item
 
 
 @contextmanager
@@ -66,38 +96,124 @@ def _is_file(stream: IO[str]) -> bool:
         return False
 
 
-class _LateBar(ExitStack):
-    """A callback that shows a bar from the first call after ``SHOW_AFTER_S`` on."""
+class _LateBar:
+    """A callback (done, total) with a bar that is shown from ``SHOW_AFTER_S`` on, and erased at the end.
+
+    A thread shows it, so that work is seen before its first call. One bar is shown at a time: an inner one hides the
+    outer one until it ends.
+    """
+
+    open: ClassVar[list[_LateBar]] = []
+    """Those that have begun and not ended, outer ones first."""
 
     def __init__(self, what: str, unit: str) -> None:
-        super().__init__()
-        self.about = what, unit
+        self.what, self.unit = what, unit
+        self.lock, self.closed = RLock(), False
+        self.counted: tuple[int, int] | None = None
+        self.shown: Any = None
+        self.stop_counting: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Self:
+        """Hide the bar around this one, and begin to wait."""
+        for bar in self.open:
+            bar.hide()
+        self.open.append(self)
+        self.wait()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Erase the bar, and let the one around it wait."""
+        self.close()
+        self.open.remove(self)
+        for bar in self.open[-1:]:
+            bar.wait()
+
+    def wait(self) -> None:
+        """Show the bar in ``SHOW_AFTER_S``, unless it is hidden before."""
+        if self.closed:
+            return
         self.due_s = time.monotonic() + SHOW_AFTER_S
-        self.bar: Progress | None = None
+        self.timer = Timer(SHOW_AFTER_S, self.show)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def show(self) -> None:
+        """Show the bar."""
+        with self.lock:
+            if self.open[-1:] == [self] and not self.closed and self.shown is None:
+                self.shown = _shown_bar()
+                self._draw()
+
+    def hide(self) -> None:
+        """Erase the bar."""
+        with self.lock:
+            self.timer.cancel()
+            if self.shown is not None:
+                self.shown.stop()
+                self.shown = None
+
+    def close(self) -> None:
+        """Erase the bar for good."""
+        with self.lock:
+            self.stop_counting()
+            self.stop_counting = lambda: None
+            self.closed = True
+            self.hide()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show or move the bar, at most each ``MOVED_S``: parts in Python call this in every pass."""
+        """Move the bar, at most each ``MOVED_S``: parts in Python call this in every pass."""
+        self.counted = done, total
         now_s = time.monotonic()
         if now_s >= self.due_s:
             self.due_s = now_s + MOVED_S
-            self.bar = self.bar or self.enter_context(_bar(*self.about))
-            self.bar(done, total)
+            self.show()
+            with self.lock:
+                if self.shown is not None:
+                    self._draw()
+
+    def _draw(self) -> None:
+        """Bring what is shown up to date."""
+        done, total = self.counted or (0, None)
+        self.shown.update(self.shown.task_ids[0], description=self.what, completed=done, total=total, unit=self.unit)
+
+    def count_compiled(self) -> None:
+        """Count kernels that are compiled, until work is counted."""
+        from wattqueue.kernels.cache import watch_compiler
+
+        own = self.what, self.unit
+
+        def tell(done: int, total: int) -> None:
+            self.what, self.unit = "compiling", "kernels"
+            self(done, total)
+            self.what, self.unit = own
+
+        self.stop_counting = watch_compiler(tell)
 
 
-@contextmanager
-def _bar(what: str, unit: str) -> Iterator[Progress]:
-    """Yield a bar with the time left, which is erased when it is done. Each call (done, total) sets both."""
+def _shown_bar() -> Any:
+    """Return a bar that is shown, with one task whose total may be unknown."""
     # Imported here: most runs show no bar.
     from rich import progress as rich
     from rich.console import Console
+    from rich.text import Text
 
-    columns = (
-        rich.TextColumn(what), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn(unit),
-        rich.TimeRemainingColumn(),
+    class Counts(rich.TimeRemainingColumn):
+        """How much is done, and the time left; the time that has passed where no total is known."""
+
+        def render(self, task: rich.Task) -> Text:
+            """Return the text."""
+            if task.total is None:
+                return Text(f"{task.elapsed or 0:.0f} s")
+            left = super().render(task)
+            return Text(f"{task.completed:.0f}/{task.total:.0f} {task.fields['unit']} ") + left
+
+    bar = rich.Progress(
+        rich.TextColumn("{task.description}"), rich.BarColumn(), Counts(), console=Console(stderr=True), transient=True,
+        redirect_stdout=False,  # results may go to a file
     )  # fmt: skip
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar.add_task("", total=None, unit="")
+    bar.start()
+    return bar
 
 
 class _Lines:
@@ -121,17 +237,19 @@ class _Lines:
         print(f"{self.what}: {done:,} of {total:,} {self.unit}, {left_s:,.0f} s left", file=sys.stderr, flush=True)
 
 
-def say_if_compiling() -> None:
-    """Print one line if kernels are about to be compiled, which the first run of a version does for 40 seconds."""
+def say_if_compiling() -> bool:
+    """Return whether kernels are about to be compiled, which the first run of a version does; print a line then."""
     from wattqueue.kernels.mode import COMPILES
 
     warn_of_cache()
     if not COMPILES:
-        return
+        return False
     from wattqueue.kernels.cache import compiled_before
 
-    if not compiled_before():
-        print("Compiling kernels, once for this version (about 40 seconds) ...", file=sys.stderr)
+    if compiled_before():
+        return False
+    print("Compiling kernels, once for this version (12 to 40 seconds) ...", file=sys.stderr)
+    return True
 
 
 def warn_of_cache() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ class Printed:
 
     def show(self, data: Callable[[], Mapping[str, Any] | str], text: Callable[[], Iterable[str] | None]) -> None:
         """Print a result: ``data`` returns it for JSON, or as JSON; ``text`` prints it for people, or returns lines."""
+        self._stop_working()
         if self.as_json:
             import json
 
@@ -37,8 +39,16 @@ class Printed:
     def say(self, lines: Iterable[str]) -> None:
         """Print sentences for people."""
         if not (self.as_json or self.quiet):
+            self._stop_working()
             for line in lines:
                 print(line)
+
+    def _stop_working(self) -> None:
+        """Erase the bar that says that a verb is at work."""
+        if sys.stderr.isatty():
+            from wattqueue.terminal import stop_working
+
+            stop_working()
 
 
 OUT = ("--out", "-o")
@@ -82,7 +92,17 @@ class OptionsVerb(Generic[O]):
         stated: Any = self.__signature__.bind(*given, **named).arguments
         stated = {name: value for name, value in stated.items() if value is not None}  # typer's own defaults
         mine: Any = {one.name: stated.pop(one.name) for one in self._own if one.name in stated}
-        self.function(self.options(**stated), **mine)
+        self.perform(self.options(**stated), **mine)
+
+    def perform(self, options: O, **mine: Any) -> None:
+        """Run the verb, and show on a terminal that it is at work until it prints or shows more."""
+        if not sys.stderr.isatty():
+            self.function(options, **mine)
+            return
+        from wattqueue.terminal import working
+
+        with working(quiet=isinstance(options, Printed) and options.quiet):
+            self.function(options, **mine)
 
     @cached_property
     def _own(self) -> list[inspect.Parameter]:

@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +16,15 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import wattqueue as wq
 from tools.packages import ROOT
 from wattqueue import terminal
+from wattqueue.kernels._numba.compiling import PLAIN_RUN
 from wattqueue.model.jobs import Jobs
 from wattqueue.sim import engine
+from wattqueue.verbs import Printed
 
 
 @contextmanager
@@ -31,10 +35,10 @@ def screen(monkeypatch: pytest.MonkeyPatch, after_s: float) -> Iterator[Callable
     ours, theirs = pty.openpty()
 
     def shown() -> str:
-        """All that was written; a terminal hands it over in pieces, and a moment later."""
+        """All that was written; a terminal hands it over in pieces, and a moment later. A bar never stops writing."""
         stream.flush()
-        pieces = []
-        while select.select([ours], [], [], 0.2)[0]:
+        pieces, end_s = [], time.monotonic() + 1.0
+        while time.monotonic() < end_s and select.select([ours], [], [], 0.2)[0]:
             pieces.append(os.read(ours, 1 << 16))
         return b"".join(pieces).decode()
 
@@ -50,7 +54,7 @@ def test_a_bar_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
             assert tell is not None
             tell(10, 100)
             tell(60, 100)
-        text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown())
+        text = plain(shown())
     assert "simulating" in text
     assert re.search(r"60/100 *jobs [0-9-]+:[0-9-]+", text)
 
@@ -62,6 +66,55 @@ def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             tell(10, 100)
             tell(100, 100)
         assert shown() == ""
+
+
+def plain(text: str) -> str:
+    """What a terminal shows, without its codes."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+
+def test_work_that_counts_nothing_shows_how_long_it_has_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it does nothing that could call back, and until something else is shown or printed."""
+    with screen(monkeypatch, 0.05) as shown:
+        with terminal.working():
+            assert "working" in plain(until(shown, "working"))
+            with terminal.running("simulating") as tell:
+                assert "simulating" in plain(until(shown, "simulating")), "before its first call"
+                assert tell is not None
+                tell(1, 4)
+                assert "1/4 jobs" in plain(until(shown, "1/4"))
+            assert "working" in plain(until(shown, "working"))
+            Printed().say(["a result"])
+            shown()
+            time.sleep(0.3)
+            assert shown() == "", "nothing is drawn over results"
+        with terminal.working(quiet=True):
+            time.sleep(0.2)
+        assert shown() == ""
+
+
+def until(shown: Callable[[], str], word: str) -> str:
+    """What is written until a word is there."""
+    text, end_s = "", time.monotonic() + 20.0
+    while word not in text and time.monotonic() < end_s:
+        text += shown()
+    return text
+
+
+def test_steps_are_counted_as_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(monkeypatch, 0.0) as shown:
+        assert list(terminal.followed("drawing", "abc", "figures")) == ["a", "b", "c"]
+        assert "2/3 figures" in plain(shown())
+    assert list(terminal.followed("drawing", "abc")) == ["a", "b", "c"]
+
+
+@pytest.mark.compiled
+def test_kernels_are_counted_while_they_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "say_if_compiling", lambda: True)
+    with screen(monkeypatch, 0.0) as shown, terminal.running("simulating"):
+        with event.trigger_event("numba:compile"):
+            pass
+        assert f"compiling 1/{PLAIN_RUN} kernels" in re.sub(" +", " ", plain(shown()).replace("━", ""))
 
 
 @pytest.mark.parametrize("context", [terminal.running, terminal.counting], ids=["running", "counting"])

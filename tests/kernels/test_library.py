@@ -8,12 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.sim.workloads import random_world
-from tools.kernels.build import build
+from tools.kernels.build import build, put_in_place
 from tools.kernels.interface import entries, interface, layout_of
 from tools.kernels.shim import Entry, shim
 from wattqueue.kernels._numba.addresses import LAYOUTS, Layout, addresses_of, name_of
@@ -254,6 +255,31 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
         build(tmp_path / name, (LEVEL,), only="actions")
     first, second = ((tmp_path / name / f"kernels-{LEVEL}.so").read_bytes() for name in ("a", "b"))
     assert first == second
+
+
+def test_builds_at_once_leave_one_of_them_whole(tmp_path: Path) -> None:
+    place, count = tmp_path / "_compiled", 6
+    failed: list[BaseException] = []
+
+    def builds(name: str) -> None:
+        for k in range(40):
+            made = tmp_path / f".{name}-{k}"
+            made.mkdir()
+            for file in ("a", "b"):
+                (made / file).write_text(made.name)
+            try:
+                put_in_place(made, place)
+            except OSError as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=builds, args=(str(k),)) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert (place / "a").read_text() == (place / "b").read_text()
+    assert list(tmp_path.iterdir()) == [place]
 
 
 def test_without_library_and_numba_a_long_run_is_refused(tmp_path: Path) -> None:

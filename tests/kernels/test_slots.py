@@ -35,19 +35,54 @@ def ready():
 """
 
 
-def printed(program: str) -> list[str]:
-    """What a program prints, line by line, in a process of its own: one that has called nothing yet."""
+def started(program: str, **settings: str) -> subprocess.Popen[str]:
+    """A program in a process of its own: one that has called nothing yet."""
     command = [sys.executable, "-c", PROGRAM + program]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | settings
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+
+
+def output(process: subprocess.Popen[str]) -> list[str]:
+    """What a program printed, line by line."""
+    out, error = process.communicate()
+    assert process.returncode == 0, error
+    return out.splitlines()
+
+
+def printed(program: str) -> list[str]:
+    """What a program prints, line by line."""
+    return output(started(program))
 
 
 def test_a_run_compiles_no_kernel_that_it_does_not_call() -> None:
     plain, conservative = printed('starts("easy"); print(ready()); starts("conservative"); print(ready())')
     assert plain == "[]"
     assert conservative == "['wattqueue.kernels.plan.pass_conservative']"
+
+
+FIRST_RUN = """
+import time
+from wattqueue.kernels.cache import watch_compiler
+told = [(0, 0)]
+watch_compiler(lambda done, all: told.append((done, all)))
+begin_s = time.process_time()
+print(starts("easy"))
+print(*told[-1], time.process_time() - begin_s)
+"""
+
+
+@pytest.mark.slow
+def test_a_first_run_from_a_clone_compiles_what_it_calls_and_two_at_once_do_no_harm(tmp_path: Path) -> None:
+    """At most 30 s of one core, 13 measured beside other work; a bar counts the kernels."""
+    both = [started(FIRST_RUN, WATTQUEUE_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    found = [output(process) for process in both]
+    for _, said in found:
+        done, expected, spent_s = map(float, said.split())
+        assert done == expected, "what a plain run compiles has changed: PLAIN_RUN in kernels/_numba/compiling.py"
+        assert spent_s <= 30.0
+    again = output(started(FIRST_RUN, WATTQUEUE_CACHE_DIR=str(tmp_path)))
+    assert again[1].startswith("0 0 "), "the cache of both is whole"
+    assert again[0] == found[0][0] == found[1][0]
 
 
 FAULTS = """

@@ -7,6 +7,7 @@ adds the shims and links. No CPython symbol remains, so one library serves every
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -48,13 +50,23 @@ def build(folder: Path = FOLDER, levels: tuple[str, ...] = LEVELS, only: str = "
                 zip(levels, pool.map(lambda level: _library(level, work, compiler, only), levels), strict=True)
             )
         _write_manifest(work, libraries)
-        old = folder.with_name(f".{folder.name}-{os.getpid()}-old")
-        if folder.exists():
-            folder.rename(old)
-        work.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        put_in_place(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def put_in_place(made: Path, folder: Path) -> None:
+    """Move a folder to its place, and remove what was there, be it what another build has put there just now."""
+    old = made.with_name(f"{made.name}-old")
+    while made.exists():
+        with suppress(FileNotFoundError):
+            folder.rename(old)
+        try:
+            made.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _library(level: str, work: Path, compiler: str, only: str) -> dict[str, Any]:

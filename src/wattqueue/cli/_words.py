@@ -42,7 +42,7 @@ def plain_call(words: Sequence[str]) -> Callable[[], None] | None:
         given = verb.options(**_values(words[1:], list(options_of(verb.options))))
     except _NotPlainError:
         return None
-    return lambda: verb.function(given)
+    return lambda: verb.perform(given)
 
 
 def _values(words: Sequence[str], described: list[tuple[Field[Any], Option]]) -> dict[str, Any]:

@@ -66,9 +66,9 @@ def run(
     from wattqueue.report.compare.groups import grouped
     from wattqueue.report.compare.table import compare, to_csv, to_json
     from wattqueue.report.load import load_members
-    from wattqueue.terminal import say_never_ran
+    from wattqueue.terminal import followed, say_never_ran
 
-    comparison = compare(grouped(load_members(folders)))
+    comparison = compare(grouped(load_members(followed("reading", folders, "runs", quiet=printed.quiet))))
     if out is not None:  # before the table is printed: a reader of the pipe may leave early
         names = ("compare.csv", "compare.json", "compare.html")
         texts = (to_csv(comparison), to_json(comparison), report(comparison))

@@ -41,13 +41,14 @@ def run(
     """
     from wattqueue.formats.atomic_folder import write_files
     from wattqueue.report import plot
+    from wattqueue.terminal import followed
 
     forms = plot.chosen(form, plot.FORMATS, "format")
     drawn = {figure.key: (figure, kind) for figure, kind in _figures(folders)}
     names = plot.chosen(only, tuple(drawn), "figure") if only else list(drawn)
     # All figures are rendered before the first file is written: an error leaves the folder as it was.
     files: dict[str, bytes | str] = {}
-    for name in names:
+    for name in followed("drawing", names, "figures", quiet=printed.quiet):
         figure, kind = drawn[name]
         files |= {f"{name}.{ending}": plot.render(figure, kind, ending) for ending in forms}
         files[f"{name}.csv"] = plot.data_csv(figure)

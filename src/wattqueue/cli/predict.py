@@ -11,7 +11,6 @@ with the clock of the process, which other programs on the computer do not lengt
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -55,6 +54,7 @@ def eval_(options: PredictVerb) -> None:
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.formats.results import write_evaluation
     from wattqueue.report.document import UNBROKEN
+    from wattqueue.terminal import running
 
     out, jobs = options.out, Path(str(options.jobs))
     # Checked before the evaluation, which may take minutes.
@@ -63,10 +63,11 @@ def eval_(options: PredictVerb) -> None:
     walltime = duration_s(options.default_walltime, "--default-walltime")
     read = read_workload(jobs, ReadOptions(default_walltime_s=walltime))
     machine = evaluation_machine(read, options.machine_name, options.node_watts)
-    evaluation = evaluate_workload(
-        read, machine, name=jobs.name, physics=options.truth_on(machine),
-        estimators=options.estimators, target=options.target, seed=options.seed, clock=time.process_time, tell=_tell,
-    )  # fmt: skip
+    with running("predicting", "estimators", quiet=options.quiet) as tell:
+        evaluation = evaluate_workload(
+            read, machine, name=jobs.name, physics=options.truth_on(machine), estimators=options.estimators,
+            target=options.target, seed=options.seed, clock=time.process_time, **({"tell": tell} if tell else {}),
+        )  # fmt: skip
     watts_by_name = {e.name: e.predicted_w for e in evaluation.found}
     pages = evaluation.pages()
     # Before the write: the sentence says which files are new and which are overwritten.
@@ -74,12 +75,3 @@ def eval_(options: PredictVerb) -> None:
     write_evaluation(out, read.jobs.job_id, evaluation.actual_w, watts_by_name, pages)
     options.show(evaluation.scores_json, lambda: evaluation.document.lines(UNBROKEN))
     options.say([done])
-
-
-def _tell(name: str) -> None:
-    """Print which estimator is being evaluated, on a terminal only.
-
-    Training on a large trace takes minutes per estimator; a log needs only the table.
-    """
-    if sys.stderr.isatty():
-        typer.echo(f"{name} …", err=True)

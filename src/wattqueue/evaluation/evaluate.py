@@ -138,7 +138,7 @@ def evaluate_all(
     *,
     target: str,
     clock: Clock,
-    tell: Callable[[str], None],
+    tell: Callable[[int, int], None],
     **more: Any,
 ) -> list[Evaluated]:
     """Evaluate every estimator of ``specs`` on one trace, in their order.
@@ -149,15 +149,15 @@ def evaluate_all(
         machine: The machine, whose maximum bounds predictions.
         target: ``mean`` or ``max`` watts.
         clock: Returns CPU seconds.
-        tell: Called with each spec before it is evaluated.
+        tell: Called with (evaluated, all) before each one.
         more: Further options for estimators that have them, such as ``seed``.
 
     Raises: PolicyError as ``maker`` (before any work) and ``evaluate``.
     """
     makers = [maker(spec, target, **more) for spec in specs]
     line = trace_timeline(jobs)
-    found = []
+    found = list[Evaluated]()
     for spec, make in zip(specs, makers, strict=True):
-        tell(spec)
+        tell(len(found), len(specs))
         found.append(evaluate(spec, make, jobs, machine, target=target, line=line, clock=clock))
     return found

@@ -95,14 +95,14 @@ def evaluate_workload(
     target: str = "mean",
     seed: int = 0,
     clock: Clock,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Callable[[int, int], None] = lambda _done, _all: None,
     physics: Physics | None = None,
 ) -> Evaluation:
     """Predict every job at its submission from the jobs that had ended by then, and score the predictions.
 
     ``estimators`` are names or ``my.py:Class``, several in one text separated by commas; empty means ``DEFAULTS``.
     With ``physics`` jobs without watts of their own have those of its tables. ``clock`` returns seconds of CPU time;
-    ``tell`` is called with each estimator before it is evaluated.
+    ``tell`` is called with (evaluated, all) before each estimator.
 
     Raises: InputError where an estimator is named twice or no job has measured watts; PolicyError for an estimator
     that is unknown or breaks its contract.

@@ -18,6 +18,7 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -124,3 +125,13 @@ to set WATTQUEUE_CACHE_DIR."""
 def compiled_before() -> bool:
     """Return whether the cache already holds compiled kernels, so that a first run can print what it waits for."""
     return not COMPILES or _holds_kernels(CACHE_DIR)
+
+
+def watch_compiler(tell: Callable[[int, int], None]) -> Callable[[], None]:
+    """Have ``tell`` called with (kernels compiled, kernels expected) after each one; return what ends that.
+
+    Imports numba.
+    """
+    from wattqueue.kernels._numba.compiling import watch
+
+    return watch(tell)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from wattqueue.formats.epoch import DATED_FROM_S
@@ -40,7 +40,7 @@ def load(folder: Path) -> RunData:
     return of_record(read_run(folder), read_bound_note(folder))
 
 
-def load_members(folders: Sequence[Path]) -> list[Member]:
+def load_members(folders: Iterable[Path]) -> list[Member]:
     """Return the runs of a comparison, in the order of their directories.
 
     Raises:

@@ -88,7 +88,7 @@ class DataSet:
     target: str = "mean"
     setting: dict[str, float] = field(default_factory=dict)
 
-    def scored(self, clock: Clock, tell: Callable[[str], None], seed: int) -> list[ScoreRow]:
+    def scored(self, clock: Clock, tell: Callable[[int, int], None], seed: int) -> list[ScoreRow]:
         """Evaluate them. Published errors stand beside generated data only, which represent the paper's trace."""
         found = evaluate_all(
             self.names, self.jobs(), self.machine, target=self.target, clock=clock, tell=tell, seed=seed
@@ -162,7 +162,7 @@ class PredictionStudy:
         sets += real_sets(eurora, archer2)
         total, done = sum(len(one.names) for one in sets), [0]
 
-        def tell(_: str) -> None:
+        def tell(_done: int, _all: int) -> None:
             """Count an evaluation that begins."""
             if progress:
                 progress(done[0], total)
