@@ -26,6 +26,7 @@ def test_a_month_on_a_telephone_is_a_line_for_each_and_folds_its_jobs(
     assert browser.js("[...document.querySelectorAll('h2')].map((e) => e.textContent.trim())")[:2] == [
         "Accounts", "Projects",
     ]  # fmt: skip
+    assert browser.js("[...document.querySelectorAll('#jobs thead th')].at(-1).textContent") == "A lower clock"
     assert browser.js("document.documentElement.scrollWidth") <= width
     rows = "[...document.querySelectorAll('.figures > :first-child tbody tr')].map((e) => e.offsetHeight)"
     if width == 400:

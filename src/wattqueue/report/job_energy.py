@@ -130,18 +130,20 @@ def document(title: str, who: str, records: Sequence[EnergyRecord], names: Calla
         _grouped("Users", "User", records, lambda one: names(one.uid)),
     ]
     largest = sorted(records, key=lambda one: (-one.energy_j, one.key))[:MOST]
-    heads = ("Job", "Energy", "At least", "At most", "Label", "Cost and\ncarbon", "Run time", "Waited\nfor watts")
+    clocks = any(map(clock_of, largest))
+    heads = ["Job", "Energy", "At least", "At most", "Label", "Cost and\ncarbon", "Run time", "Waited\nfor watts"]
     rows = [
         [
             one.job, words.energy(one.energy_j), words.energy(one.low_j), words.energy(one.high_j), one.label,
             ", ".join(amounts_of(one)) or "–", words.span(one.end_s - one.start_s),
-            "–" if one.watts_wait_s is None else words.span(one.watts_wait_s),
+            "–" if one.watts_wait_s is None else words.span(one.watts_wait_s), *([clock_of(one)] if clocks else []),
         ]
         for one in largest
     ]  # fmt: skip
-    below = [clock_of(one) for one in largest]
     shown = f"The {MOST:,} jobs with most energy" if len(records) > MOST else "Jobs"
-    jobs = Table(heads, rows, shown, key="jobs", words=(4, 5), answer=(1,), below=below if any(below) else ())
+    jobs = Table(
+        [*heads, *(["A lower clock"] if clocks else [])], rows, shown, key="jobs", words=(4, 5, 8), answer=(1,)
+    )
     return Document(
         title=title,
         eyebrow=who,
