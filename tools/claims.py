@@ -37,7 +37,12 @@ PAGES = {
     "demand_response": "demand-response.md",
 }
 """Page of each study of the five papers, in the order of docs/studies.md."""
-OWN = {"domains": "domains-study.md", "gap": "gap-study.md", "gpu": "gpu-study.md"}
+OWN = {
+    "budgets": "budgets-study.md",
+    "domains": "domains-study.md",
+    "gap": "gap-study.md",
+    "gpu": "gpu-study.md",
+}
 """Page of each study of our own with claims, which no summary counts."""
 SUMMARIES = (Path("README.md"), Path("docs") / "studies.md")
 """Documents with the count of each paper."""
