@@ -16,6 +16,7 @@ import pytest
 from tests.live.site import Site, bring_up, cap_text
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
 from wattqueue.live.features.budgets import LATE_S
+from wattqueue.live.files.energy_records import BUDGETS
 from wattqueue.live.slurm.budget_qos import SLACK, STEP, QosUse, examine_qos, read_use
 from wattqueue.live.slurm.commands import SlurmError
 
@@ -51,13 +52,21 @@ class Kept(Site):
         self.journal.unlink(missing_ok=True)
         config = self.configure(cap_text(1600), slurm='[energy]\n[budgets]\nfile = "budgets.toml"\n')
         if period is not None:
-            edges = f"import numpy, wattqueue.formats.budgets as b; b._edges = lambda *_: numpy.array({period})"
-            self.program = f"{edges}; from wattqueue.cli import main; main()"
+            self.set_period(period)
+            edges = f"b._edges = lambda *_: numpy.array(json.load(open({str(self.root / 'edges.json')!r})))"
+            imports = "import json, numpy, wattqueue.formats.budgets as b"
+            self.program = f"{imports}; {edges}; from wattqueue.cli import main; main()"
         self.start(config)
         self.wait_up()
         self.keeper = self.spawn([*self.keep(config), "--every", "1"], self.env)
         wait_for("a limit", lambda: self.use().limit is not None)
         return config
+
+    def set_period(self, edges: list[float]) -> None:
+        """State the edges of periods; a controller that runs takes them over, as its file is another one then."""
+        (self.root / "edges.json").write_text(json.dumps(edges))
+        file = self.root / "live/budgets.toml"
+        file.write_text(file.read_text() + "\n")
 
     def budget(self, amount_mj: int) -> str:
         return f'[[budgets]]\nname = "centre"\namount = {amount_mj / 3.6e9}\nqos = "{QOS}"\n'
@@ -66,6 +75,11 @@ class Kept(Site):
         """The keeper as an administrator of Slurm runs it."""
         program = [sys.executable, "-c", "from wattqueue.cli import main; main()"]
         return [*program, "budget", "keep", "--config", str(config), "--journal", str(self.root / "journal.jsonl")]
+
+    def renewal_s(self) -> float:
+        """When the controller's period ends, as it writes it for its users."""
+        shown = json.loads((self.root / "live/run/energy" / BUDGETS).read_text())
+        return float(shown["budgets"][0]["renewal_s"])
 
     def use(self) -> QosUse:
         found = read_use(self.lab.commands, QOS)
@@ -160,8 +174,8 @@ def test_at_the_limit_no_running_job_is_ended(kept: Kept) -> None:
 
 
 def test_over_the_end_of_a_period_the_raise_is_taken_back(kept: Kept) -> None:
-    end_s = time.time() + 200.0
-    config = kept.begin_budget(4 * MOST_MJ, [end_s - 86_400.0, end_s, end_s + 86_400.0])
+    begin_s = time.time() - 43_200.0
+    config = kept.begin_budget(4 * MOST_MJ, [begin_s, begin_s + 86_400.0, begin_s + 2 * 86_400.0])
     whole = 4 * MOST_MJ / 1e3 / 1.5 / 60.0
     short = [kept.gated("-N", "1", "-t", str(LIMIT_MIN)) for _ in range(3)]
     kept.wait_running(short)
@@ -174,6 +188,9 @@ def test_over_the_end_of_a_period_the_raise_is_taken_back(kept: Kept) -> None:
     assert raised.used > 0
     over = kept.gated("-N", "1", "-t", str(LIMIT_MIN))
     kept.wait_running([over])
+    end_s = time.time() + 90.0
+    kept.set_period([begin_s, end_s, end_s + 86_400.0])
+    wait_for("its end", lambda: kept.renewal_s() == end_s)
     kept.kill()
     time.sleep(3.0)
     raised = kept.use()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import BUDGETS, EnergyFolder
 from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.live.shared_nodes import SharedNodes
-from wattqueue.model.budget_books import BudgetBooks, JobDemand
+from wattqueue.model.budget_books import BudgetBooks, JobDemand, Owner
 from wattqueue.model.budgets import MJ_PER_KWH, Budget
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Partition
@@ -390,6 +391,44 @@ def test_a_long_queue_costs_little_and_keeps_its_budget() -> None:
     books.let_through(0.0, many)
     assert len(books.barred) > 9_000
     assert all(one.until_s > 0.0 for one in books.barred.values())
+
+
+class EachJob(BudgetBooks):
+    """Looks at each job by itself: what asks for nothing has room everywhere."""
+
+    def _least_of(self, waiting: Mapping[str, JobDemand]) -> dict[Owner, JobDemand]:
+        return {(one.user, one.account, one.project): one._replace(watts=0.0) for one in waiting.values()}
+
+
+def test_jobs_that_are_barred_together_are_those_that_are_barred_one_by_one() -> None:
+    """Where there is no room for the least watts and seconds of an owner's jobs, none of them is looked at."""
+    rng, edges = np.random.default_rng(8), np.asarray(np.arange(40) * 86_400.0, float)
+    budgets = [
+        Budget(user or "all", frozenset({user} - {""}), round(kwh * MJ_PER_KWH), "kWh", edges)
+        for user, kwh in (("", 12.0), ("ann", 4.0), ("bob", 3.0))
+    ]
+    both = BudgetBooks(budgets, 600.0, (3, 6)), EachJob(budgets, 600.0, (3, 6))
+    waiting, running, now_s, together = dict[str, JobDemand](), dict[str, tuple[JobDemand, float]](), 0.0, 0
+    for step in range(100):
+        now_s += float(rng.choice([5.0, 600.0, 20_000.0]))
+        for k in range(3):
+            user, watts = str(rng.choice(["ann", "bob", "eve"])), 100.0 * float(rng.integers(1, 6))
+            waiting = waiting | {f"{step}.{k}": JobDemand(user, "", watts, 600.0 * float(rng.integers(1, 40)))}
+        changed = [books.let_through(now_s, waiting) for books in both]
+        assert changed[0] == changed[1]
+        assert both[0].barred == both[1].barred
+        together += len(both[0].barred) - len({id(one) for one in both[0].barred.values()})
+        for name in [name for name in waiting if name not in both[0].barred][:2]:
+            running[name] = waiting[name], now_s
+            waiting = {other: job for other, job in waiting.items() if other != name}
+            for books in both:
+                books.begin(name, *running[name])
+        if len(running) > 3:
+            name, (job, start_s) = next(iter(running.items()))
+            del running[name]
+            for books in both:
+                books.end(name, job, start_s, min(now_s, start_s + job.span_s), 0.5 * job.watts)
+    assert together > 300
 
 
 def test_amounts_of_any_size_are_stored(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ class Settled(NamedTuple):
     spare: bool
 
 
+Owner = tuple[str, str, str]
+"""User, account and project."""
 Asked = list[Amounts | None]
 """What a job books on each budget of its group; None on one beyond which it runs in spare hours."""
 NOTHING: Asked = []
@@ -95,6 +97,8 @@ class _Group:
     barred: float = 0
     later: Barred | None = None
     """What bars those of which it is only found whether they fit now."""
+    closed: bool = False
+    """Whether none of them fits now: there is no room for the least watts and seconds of all."""
     refused: _Refused = field(default_factory=_Refused)
 
     never: dict[str, _Refused] = field(default_factory=dict)
@@ -124,8 +128,10 @@ class BudgetBooks:
     """Numbers of the budgets of which a job has left something since jobs were let through last."""
     _asked: dict[str, Asked] = field(default_factory=dict)
     """What is kept for barred jobs, and for those that were let through."""
-    owners: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
+    owners: dict[Owner, list[int]] = field(default_factory=dict)
     """Numbers of the budgets of each user, account and project."""
+    _least: tuple[Mapping[str, JobDemand], dict[Owner, JobDemand]] = field(default_factory=lambda: ({}, {}))
+    """Jobs that waited at the last call, with the least watts and seconds of those of each owner."""
 
     def __post_init__(self) -> None:
         """Begin a book for each budget."""
@@ -182,32 +188,33 @@ class BudgetBooks:
     def let_through(self, now_s: float, waiting: Mapping[str, JobDemand]) -> dict[str, float]:
         """Let jobs through in their order as far as budgets reach, and bar the others.
 
-        Returns the times until which jobs are barred that were barred until another time before; now for none.
+        ``waiting`` is another mapping where other jobs wait. Returns the times until which jobs are barred that were
+        barred until another time before; now for none.
         """
         others: list[Amounts] = [{} for _ in self.books]
-        groups: dict[tuple[str, str, str], _Group] = {}
+        groups: dict[Owner, _Group] = {}
         before, asked_before, exact_left = self.barred, self._asked, self.exact[1]
         self.barred, self._asked, changed = {}, {}, {}
         for name, job in waiting.items():
             owner = job.user, job.account, job.project
             group = groups.get(owner)
             if group is None:
-                books = self.of(job)
-                group = groups[owner] = _Group(
-                    books,
-                    any(k in self.freed for k, _, _ in books),
-                    min((book.budget.edges[-1] for _, book, _ in books), default=math.inf),
-                    any(book.budget.mode == "quantile" for _, book, _ in books),
-                )
+                group = groups[owner] = self._group(job)
             if not group.books:
                 continue
             kept, asked = before.get(name), NOTHING
-            if kept is not None and kept.until_s > now_s and group.holds(kept, now_s + self.ahead_s + job.span_s):
+            if group.closed and group.later is not None and (kept is None or kept.until_s < math.inf):
+                found = group.later
+            elif kept is not None and kept.until_s > now_s and group.holds(kept, now_s + self.ahead_s + job.span_s):
                 found = kept
                 asked = asked_before.get(name, NOTHING)
                 exact_left, group.barred = exact_left - bool(asked), group.barred + bool(asked)
             elif group.barred >= self.exact[0] or exact_left <= 0:
                 found, asked = self._now(now_s, job, group, others)
+                if found is group.later and group.freed and not group.closed:
+                    least = self._least_of(waiting)[owner]
+                    group.closed = bool(self._asks(now_s, least, group, others)[1])
+                    found = group.later = kept if kept == found and kept is not None else found
             else:
                 found, asked = self._earliest(now_s, job, group, others)
                 if now_s < found.until_s < math.inf:
@@ -218,10 +225,32 @@ class BudgetBooks:
                     add_to(others[k], more or {})
             if found.until_s > now_s:
                 self.barred[name] = found
-            if found is not kept and found.until_s != max(now_s if kept is None else kept.until_s, now_s):
+            if found is not kept and found.until_s != (now_s if kept is None else max(kept.until_s, now_s)):
                 changed[name] = found.until_s
         self.freed.clear()
         return changed
+
+    def _group(self, job: JobDemand) -> _Group:
+        """Return the jobs of an owner at the begin of a pass."""
+        books = self.of(job)
+        return _Group(
+            books,
+            any(k in self.freed for k, _, _ in books),
+            min((book.budget.edges[-1] for _, book, _ in books), default=math.inf),
+            any(book.budget.mode == "quantile" for _, book, _ in books),
+        )
+
+    def _least_of(self, waiting: Mapping[str, JobDemand]) -> dict[Owner, JobDemand]:
+        """Return the least watts and seconds of the jobs of each owner."""
+        if self._least[0] is not waiting:
+            least: dict[Owner, JobDemand] = {}
+            for job in waiting.values():
+                owner = job.user, job.account, job.project
+                one = least.setdefault(owner, job)
+                if job.watts < one.watts or job.span_s < one.span_s:
+                    least[owner] = one._replace(watts=min(job.watts, one.watts), span_s=min(job.span_s, one.span_s))
+            self._least = waiting, least
+        return self._least[1]
 
     def _now(self, now_s: float, job: JobDemand, group: _Group, others: list[Amounts]) -> tuple[Barred, Asked]:
         """Return whether a job fits now, and what it books then."""

@@ -81,11 +81,10 @@ class Queue:
 
     def bar(self, barred: Mapping[str, Barred]) -> None:
         """Find slots and reasons of the barred jobs that wait."""
-        words = {one: reason(*one) for one in set(barred.values())}
-        mine = (one for one in self.known.values() if one.name in barred)
-        found = [(slot, words[barred[one.name]]) for one in mine for slot in one.slots]
-        self.barred = np.array([slot for slot, _ in found], np.int64)
-        self.reasons = np.array([text for _, text in found], np.object_)
+        words = {key: reason(*one) for key, one in {id(one): one for one in barred.values()}.items()}
+        mine = [(one.slots, words[id(bar)]) for one in self.known.values() if (bar := barred.get(one.name)) is not None]
+        self.barred = np.array([slot for slots, _ in mine for slot in slots], np.int64)
+        self.reasons = np.array([text for slots, text in mine for _ in slots], np.object_)
 
 
 @dataclass
@@ -163,10 +162,11 @@ class LiveBudgets:
             self._freed_s = now.now_s
         changed, fresh = self._wait(now)
         if due or fresh or self.books.freed:
+            before = self.books.barred
             self.books.let_through(now.now_s, self.queue.demands)
             self._decided_s = now.now_s
-            self._next_s = min((one.until_s for one in self.books.barred.values()), default=math.inf)
-            changed = True
+            self._next_s = min(self.books.barred.values(), default=Barred(math.inf, "")).until_s
+            changed |= before != self.books.barred
         if changed:
             self.queue.bar(self.books.barred)
         now.jobs.stage[self.queue.barred], now.jobs.reason[self.queue.barred] = Stage.BARRED, self.queue.reasons
