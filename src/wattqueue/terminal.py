@@ -141,8 +141,9 @@ class _LateBar:
         """Show the bar."""
         with self.lock:
             if self.open[-1:] == [self] and not self.closed and self.shown is None:
-                self.shown = _shown_bar()
+                self.shown = _new_bar()
                 self._draw()
+                self.shown.start()
 
     def hide(self) -> None:
         """Erase the bar."""
@@ -190,8 +191,8 @@ class _LateBar:
         self.stop_counting = watch_compiler(tell)
 
 
-def _shown_bar() -> Any:
-    """Return a bar that is shown, with one task whose total may be unknown."""
+def _new_bar() -> Any:
+    """Return a bar with one task, whose total may be unknown."""
     # Imported here: most runs show no bar.
     from rich import progress as rich
     from rich.console import Console
@@ -212,7 +213,6 @@ def _shown_bar() -> Any:
         redirect_stdout=False,  # results may go to a file
     )  # fmt: skip
     bar.add_task("", total=None, unit="")
-    bar.start()
     return bar
 
 

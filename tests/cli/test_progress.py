@@ -49,12 +49,11 @@ def screen(monkeypatch: pytest.MonkeyPatch, after_s: float) -> Iterator[Callable
 
 
 def test_a_bar_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    with screen(monkeypatch, 0.0) as shown:
-        with terminal.running("simulating") as tell:
-            assert tell is not None
-            tell(10, 100)
-            tell(60, 100)
-        text = plain(shown())
+    with screen(monkeypatch, 0.0) as shown, terminal.running("simulating") as tell:
+        assert tell is not None
+        tell(10, 100)
+        tell(60, 100)
+        text = plain(until(shown, "60/100"))
     assert "simulating" in text
     assert re.search(r"60/100 *jobs [0-9-]+:[0-9-]+", text)
 
@@ -114,7 +113,7 @@ def test_kernels_are_counted_while_they_are_compiled(monkeypatch: pytest.MonkeyP
     with screen(monkeypatch, 0.0) as shown, terminal.running("simulating"):
         with event.trigger_event("numba:compile"):
             pass
-        assert f"compiling 1/{PLAIN_RUN} kernels" in re.sub(" +", " ", plain(shown()).replace("━", ""))
+        assert f"compiling 1/{PLAIN_RUN} kernels" in re.sub(" +", " ", plain(until(shown, "kernels")).replace("━", ""))
 
 
 @pytest.mark.parametrize("context", [terminal.running, terminal.counting], ids=["running", "counting"])
