@@ -82,6 +82,13 @@ def test_a_domain_that_is_not_there_and_a_target_below_idle_are_refused(target: 
         with_domain_targets(MACHINE, LoadTargets.of(target), 0.0)
 
 
+def test_a_run_names_the_file_of_a_target_whose_domain_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "targets.csv"
+    write_load_targets(path, LoadTargets.of(LoadTarget(5.0, 9.0, 120.0, domain="rack9")))
+    with pytest.raises(InputError, match=r"targets\.csv: load target 1: limits 'rack9'.* \(one of"):
+        wq.simulate(jobs_of((0, 1, 30)), MACHINE, policy="easy", estimator="maximum", targets=str(path))
+
+
 def test_targets_of_two_domains_may_overlap_and_those_of_one_may_not() -> None:
     first = LoadTarget(0.0, 50.0, 120.0, domain="r1")
     assert len(LoadTargets.of(first, replace(first, domain="r2"), replace(first, domain=""))) == 3

@@ -98,7 +98,10 @@ def test_what_is_no_tree_is_refused(supply: list[SupplyDomain], what: str, hint:
         {"efficiency": 0.0}, {"efficiency": 1.1}, {"efficiency": math.nan}, {"limit_s": (0.0,)},
         {"limit_s": (0.0,), "limits_w": (1.0,), "limit_w": 1.0}, {"limit_s": (1.0, 0.0), "limits_w": (1.0, 2.0)},
         {"limit_s": (0.0, 0.0), "limits_w": (1.0, 2.0)}, {"limit_s": (math.nan,), "limits_w": (1.0,)},
-        {"limit_s": (0.0,), "limits_w": (math.nan,)},
+        {"limit_s": (0.0,), "limits_w": (math.nan,)}, {"limit_w": 1.0, "known_s": (0.0,)},
+        {"limit_s": (0.0, 5.0), "limits_w": (1.0, 2.0), "known_s": (0.0,)},
+        {"limit_s": (0.0, 5.0), "limits_w": (1.0, 2.0), "known_s": (0.0, 6.0)},
+        {"limit_s": (0.0, 5.0), "limits_w": (1.0, 2.0), "known_s": (0.0, math.nan)},
     ],
 )  # fmt: skip
 def test_figures_that_are_no_limits_are_refused(figures: dict[str, Any]) -> None:

@@ -86,6 +86,18 @@ def test_in_words() -> None:
         HeldBack.of(found, "9")
 
 
+def test_of_domains_that_forbid_as_many_units_none_is_blamed_alone() -> None:
+    """Job 0 has two nodes in each rack, at 240 W above idle: each has 120 W left, and none for a node of 150."""
+    run = ran(None, (0.0, 4, 100.0, 290.0), (10.0, 2, 50.0, 200.0))
+    (hold,) = holds_of(run.jobs, run.schedule, run.machine, run.cap, 1)
+    assert (hold.begin_s, hold.end_s, hold.equal) == (10.0, 100.0, 2)
+    racks = [k for k, one in enumerate(MACHINE.supply_tree.domains) if one.name in ("r0", "r1")]
+    assert held_by_domain(run.jobs, run.schedule, run.machine, run.cap) == dict.fromkeys(racks, 45.0)
+    assert record(run).metrics["domain_blocked_s"] == 90.0
+    _, line = HeldBack.of(record(run), "2").lines()
+    assert line.endswith("2 power domains had no room for its watts, each for as few units; r0 is one, fed by row")
+
+
 def test_a_job_that_never_ran_says_its_reason() -> None:
     found = record(ran(None, (0.0, 4, 100.0, 200.0), (10.0, 8, 50.0, 290.0)))
     assert list(HeldBack.of(found, "2").lines()) == ["job 2 never ran: never fits under its power domains"]
@@ -118,7 +130,7 @@ def test_the_verb(tmp_path: Path) -> None:
     told = wattqueue("why", "run", "b", cwd=tmp_path)
     assert "power domain r1 had no room" in told.stdout, told.stderr
     values = json.loads(wattqueue("why", "run", "b", "--json", cwd=tmp_path).stdout)
-    assert values["holds"] == [{"begin_s": 10.0, "end_s": 100.0, "cause": "domain r1"}]
+    assert values["holds"] == [{"begin_s": 10.0, "end_s": 100.0, "cause": "domain r1", "equal_domains": 1}]
 
 
 @settings(max_examples=60)

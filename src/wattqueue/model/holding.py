@@ -2,12 +2,14 @@
 
 At each instant of its wait a job is tested as the pass tests it, at the watts that the ledger counted when it started:
 free units of its partition, room under the cap, then the most units that fit under all domains. Of domains that hold it
-back the one is named that forbids most units. A job that passes all three waits for its *turn*: jobs before it in the
+back the one is named that forbids most units; where several forbid as many, as equal racks do, the first of them stands
+for all, and their number is told. A job that passes all three waits for its *turn*: jobs before it in the
 queue, a reservation, a policy that holds it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,8 @@ class Hold(NamedTuple):
     end_s: float
     cause: int
     """The number of a domain in the machine's tree; or UNITS, CAP or TURN."""
+    equal: int = 1
+    """Domains that forbid as many units as that one, itself included."""
 
 
 def holds_of(jobs: Jobs, schedule: Schedule, machine: Machine, cap: Cap, job: int) -> list[Hold]:
@@ -37,25 +41,29 @@ def holds_of(jobs: Jobs, schedule: Schedule, machine: Machine, cap: Cap, job: in
     submit, start = float(jobs.submit_s[job]), float(schedule.start_s[job])
     times = event_times(jobs, schedule, machine, cap)
     head = np.where((times >= submit) & (times < start), job, -1)
-    cause = _causes(jobs, schedule, machine, cap, times, head)
+    cause, equal = np.full(len(times), TURN), np.ones(len(times), np.int64)
+    for here, found, tied in _causes(jobs, schedule, machine, cap, times, head):
+        cause[here], equal[here] = found, np.maximum(tied.sum(axis=0), 1)
     inside = np.flatnonzero(head >= 0)
     if not len(inside):
         return []
-    cuts = inside[np.diff(cause[inside], prepend=-99) != 0]
+    cuts = inside[(np.diff(cause[inside], prepend=-99) != 0) | (np.diff(equal[inside], prepend=-99) != 0)]
     ends = [*(float(t) for t in times[cuts[1:]]), start]
-    return [Hold(float(times[k]), end, int(cause[k])) for k, end in zip(cuts, ends, strict=True)]
+    return [Hold(float(times[k]), end, int(cause[k]), int(equal[k])) for k, end in zip(cuts, ends, strict=True)]
 
 
 def held_by_domain(jobs: Jobs, schedule: Schedule, machine: Machine, cap: Cap) -> dict[int, float]:
     """Return for how many seconds each domain held back the job that waited longest, by number; none at all left out.
 
-    Jobs that never ran are not looked at: nothing says where they would have run.
+    Domains that forbid as many units share the seconds evenly. Jobs that never ran are not looked at: nothing says
+    where they would have run.
     """
     if not machine.supply or not schedule.ran.any():
         return {}
     times = event_times(jobs, schedule, machine, cap)
-    cause = _causes(jobs, schedule, machine, cap, times, _longest_waiting(jobs, schedule, times))[:-1]
-    seconds = np.bincount(np.maximum(cause, 0), np.diff(times) * (cause >= 0), len(machine.supply_tree.domains))
+    seconds, length = np.zeros(len(machine.supply_tree.domains)), np.diff(times, append=times[-1:])
+    for here, _, tied in _causes(jobs, schedule, machine, cap, times, _longest_waiting(jobs, schedule, times)):
+        seconds += (tied * (length[here] / np.maximum(tied.sum(axis=0), 1))).sum(axis=1)
     return {int(k): float(seconds[k]) for k in np.flatnonzero(seconds)}
 
 
@@ -72,12 +80,16 @@ def _longest_waiting(jobs: Jobs, schedule: Schedule, times: Floats) -> NDArray[n
 
 def _causes(
     jobs: Jobs, schedule: Schedule, machine: Machine, cap: Cap, times: Floats, head: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return what holds a job back at each time, TURN where ``head`` is -1. Shapes (k,)."""
+) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.bool_]]]:
+    """Yield what holds a job back at some of the times, TURN where ``head`` is -1: which times, causes, and domains.
+
+    Shapes (T,) and (D, T): all domains that forbid most units, where a domain is the cause.
+    """
     held = UnitsHeld.of(jobs, schedule, machine)
     tree = held.tree(machine)
+    domains = machine.supply_tree.domains
     part = machine.option_partition[np.maximum(schedule.option, 0)].astype(np.int64)
-    found, first = np.full(len(times), TURN), 0
+    first = 0
     for moment in moments(tree, held, times, machine, cap):
         here = slice(first, first + len(moment.time_s))
         first = here.stop
@@ -86,20 +98,28 @@ def _causes(
         need, each = jobs.nodes[job].astype(np.float64), np.maximum(held.job_w[job], 1e-9)
         at = Moment(*(column[..., there] for column in moment))
         free = at.free[part[job], :, np.arange(len(there))].T
-        found[here][there] = _cause(tree, at, free, need, each)
-    return found
+        found, tied = np.full(len(moment.time_s), TURN), np.zeros((len(domains), len(moment.time_s)), np.bool_)
+        found[there], most = _cause(tree, at, free, need, each)
+        tied[np.array(tree.domain, np.int64)[:, np.newaxis], there] = most
+        yield here, found, tied
 
 
-def _cause(tree: BindingTree, at: Moment, free: Floats, need: Floats, each: Floats) -> NDArray[np.int64]:
-    """Return what holds a job of ``need`` units of ``each`` watts back. ``free`` (G + 1, T): units of its partition."""
+def _cause(
+    tree: BindingTree, at: Moment, free: Floats, need: Floats, each: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return what holds a job of ``need`` units of ``each`` watts back, and which domains forbid most units, (G, T).
+
+    ``free`` (G + 1, T): units of its partition.
+    """
     below, cause, most = free.copy(), np.full(len(need), TURN), np.zeros(len(need))
+    forbids = np.zeros((len(tree.parent), len(need)))
     for k, parent in enumerate(tree.parent):  # those below others first
         fed = np.clip(np.floor((at.limit_w[k] - at.load_w[k]) / each + 1e-9), 0.0, below[k])
-        forbidden = below[k] - fed
+        forbids[k] = forbidden = below[k] - fed
         cause[forbidden > most] = tree.domain[k]
         most = np.maximum(most, forbidden)
         below[parent] += fed
     cause[below[-1] >= need] = TURN
     cause[need * each > at.root_w - at.load_w[-1] + 1e-6] = CAP
     cause[free.sum(axis=0) < need] = UNITS
-    return cause
+    return cause, (forbids == most) & (cause >= 0)

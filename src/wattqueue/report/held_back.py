@@ -50,7 +50,10 @@ class HeldBack:
 
     def values(self) -> dict[str, Any]:
         """Return the wait as values for JSON."""
-        holds = [{"begin_s": one.begin_s, "end_s": one.end_s, "cause": self.cause(one)} for one in self.holds]
+        holds = [
+            {"begin_s": one.begin_s, "end_s": one.end_s, "cause": self.cause(one), "equal_domains": one.equal}
+            for one in self.holds
+        ]
         return {"job": str(self.record.jobs.job_id[self.row]), "ran": self.ran, "reason": self.reason, "holds": holds}
 
     @property
@@ -73,18 +76,20 @@ class HeldBack:
         wait = float(schedule.start_s[self.row] - jobs.submit_s[self.row])
         waited = f"waited {words.span(wait)}" if wait > 0 else "started at once"
         yield f"job {name} ({words.count(units, unit)}{each}) {waited}"
-        total: dict[int, float] = defaultdict(float)
+        total: dict[tuple[int, int], float] = defaultdict(float)
         for one in self.holds:
-            total[one.cause] += one.end_s - one.begin_s
-        for cause, seconds in sorted(total.items(), key=lambda pair: -pair[1]):
-            yield f"  {words.span(seconds)} ({words.percent(seconds / wait)}): {self.said(cause, unit)}"
+            total[one.cause, one.equal] += one.end_s - one.begin_s
+        for (cause, equal), seconds in sorted(total.items(), key=lambda pair: -pair[1]):
+            yield f"  {words.span(seconds)} ({words.percent(seconds / wait)}): {self.said(cause, equal, unit)}"
 
-    def said(self, cause: int, unit: str) -> str:
-        """Return a cause in words."""
+    def said(self, cause: int, equal: int, unit: str) -> str:
+        """Return a cause in words; of a domain with the number of those that forbid as many units."""
         if cause >= 0:
             tree = self.record.machine.supply_tree
             path = [tree.domains[k].name for k in tree.path(cause)]
             fed = f", fed by {path[1]}" if len(path) > 1 else ""
+            if equal > 1:
+                return f"{equal} power domains had no room for its watts, each for as few units; {path[0]} is one{fed}"
             return f"power domain {path[0]} had no room for its watts{fed}"
         return {
             UNITS: f"too few {unit}s of its partition were free",

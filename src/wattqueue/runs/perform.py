@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, MachineError
 from wattqueue.formats.cap import parse_cap, refuse_below_idle
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
@@ -108,7 +108,11 @@ def load(
     if any(targets.domain):
         from wattqueue.model.domain_targets import with_domain_targets
 
-        machine, targets = with_domain_targets(machine, targets, float(jobs.submit_s.min(initial=np.inf)))
+        try:
+            machine, targets = with_domain_targets(machine, targets, float(jobs.submit_s.min(initial=np.inf)))
+        except (InputError, MachineError) as error:
+            where = task.targets or "targets"
+            raise type(error)(f"{error.where}: {error.what}", where=where, hint=error.hint) from error
     return RunInputs(task, jobs, workload.unusable, machine, policy, cap, targets, truth)
 
 
