@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import USER, wait_for
 from wattqueue.live.features.budgets import LATE_S
-from wattqueue.live.files.energy_records import folders_of, read_records
+from wattqueue.live.files.energy_records import EnergyRecord, folders_of, read_records
 from wattqueue.live.reports.why import read_why, sentence
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
@@ -70,7 +71,7 @@ def test_books_survive_kills_and_the_budget_is_kept(site: Site) -> None:
         wait_for("its record", lambda: ended[-1] not in books(site)[0], timeout_s=60.0)
         if len(ended) <= 3:  # what it did not use lets the next one start
             wait_for("the next one", lambda: len(site.running()) == 3, timeout_s=60.0)
-    found = read_records(folders_of(site.root / "live/run/energy", 0))
+    found = recorded(site, jobs)
     assert sorted(one.job for one in found) == sorted(jobs)
     held, used = books(site)
     assert held == {}
@@ -95,16 +96,22 @@ def test_tasks_of_an_array_are_booked_by_themselves_and_components_wait_together
     def ended() -> bool:
         held, used = books(site)
         seen.append(used + sum(held.values()))
-        return len(read_records(folders_of(site.root / "live/run/energy", 0))) == 6 and not held
+        return len(recorded(site, [array, whole])) == 6 and not held
 
     wait_for("all runs", ended, timeout_s=180.0, step_s=0.5)
     assert max(seen) <= amount
-    found = read_records(folders_of(site.root / "live/run/energy", 0))
+    found = recorded(site, [array, whole])
     assert sorted(one.job for one in found) == sorted(
         [*(f"{array}_{k}" for k in range(1, 5)), f"{whole}+0", f"{whole}+1"]
     )
     held, used = books(site)
     assert used == pytest.approx(sum(one.energy_j for one in found) * 1e3, abs=60.0)
+
+
+def recorded(site: Site, jobs: list[str]) -> list[EnergyRecord]:
+    """Records of jobs, their tasks and components; those of other tests lie in the same folder."""
+    every = read_records(folders_of(site.root / "live/run/energy", 0))
+    return [one for one in every if re.split(r"[_+]", one.job)[0] in jobs]
 
 
 def reasons(site: Site, jobs: list[str]) -> list[str]:

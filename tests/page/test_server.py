@@ -23,6 +23,7 @@ from tests.page.served import TOKEN, Served, configure, controller_of, served
 from wattqueue.errors import InputError
 from wattqueue.live.config import load_config
 from wattqueue.live.files.page_files import PAGE
+from wattqueue.live.reports.why import WHY
 from wattqueue.page.feed import Feed, Stream
 from wattqueue.page.live import LiveState
 
@@ -83,6 +84,20 @@ def test_without_a_token_no_name_is_sent(page: Served) -> None:
     assert "img" not in text
     assert found["now"]["problem_count"] == 1
     assert found["queue"]["rows"], "the queue itself is there"
+
+
+def test_the_name_of_a_budget_is_a_name(tmp_path: Path) -> None:
+    """A budget may be called after its user: its name is for those who have the token."""
+    fill(tmp_path)
+    path = tmp_path / "run" / WHY
+    state = json.loads(path.read_text())
+    state["jobs"]["77"] = ["budget", f"budget {USER}<b> has no room for it before 2026-12-01 00:00"]
+    path.write_text(json.dumps(state))
+    with served(configure(tmp_path)) as found:
+        plain = json.dumps(found.events(("now", "queue")))
+        assert "an energy budget" in plain
+        assert USER not in plain
+        assert f"budget {USER}<b> has no room" in json.dumps(found.events(("now", "queue"), **bearer(TOKEN)))
 
 
 def test_a_page_without_a_token_file_shows_no_names(tmp_path: Path) -> None:
