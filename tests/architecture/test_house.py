@@ -50,6 +50,7 @@ OPENS_TOO = {
     "kernels.cache": "the folder of compiled kernels",
     "kernels.library": "the compiled kernels of a wheel",
     "installed": "what other packages say of themselves",
+    "model.quantities": "the table of quantities beside it, without readers of resources, which import archives",
     "campaign.campaign": "shared workloads are cleared away",
     "campaign.cell": "the sources that run",
     "campaign.result_store": "finished runs, kept while others go on",

@@ -19,7 +19,7 @@ from wattqueue.errors import EngineError
 from wattqueue.kernels import actions, codes, loop, schedule, snapshot, state, view_lists
 from wattqueue.kernels._numba.addresses import addresses_of
 from wattqueue.kernels.arrays import lengthened
-from wattqueue.kernels.bound_entries import bind
+from wattqueue.kernels.calls import bind
 from wattqueue.kernels.fresh import new_heap, new_held
 from wattqueue.kernels.mode import UNDOCUMENTED
 from wattqueue.kernels.view_lists import RunningList

@@ -224,6 +224,19 @@ for name in names:
 """
 
 
+MODULES = """
+import sys
+from wattqueue.cli import main
+sys.argv = ["wattqueue", "simulate", "trace.swf", "--nodes", "4"]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+names = list(sys.modules)
+print(sum(name.partition(".")[0] == "wattqueue" for name in names), len(names))
+"""
+
+
 @pytest.mark.slow
 @needs_a_compiler
 def test_every_row_gives_the_same_bytes_from_the_library_and_from_numba(tmp_path: Path) -> None:
@@ -237,9 +250,12 @@ def test_every_row_gives_the_same_bytes_from_the_library_and_from_numba(tmp_path
     where.chmod(0o555)
     try:
         head, modules, *shipped = run(tmp_path, ROWS).splitlines()
+        (tmp_path / "trace.swf").write_text("; MaxNodes: 4\n1 0 -1 60 2 -1 -1 2 90 -1 1 1 1 1 1 1 -1 -1\n")
+        own, every = map(int, run(tmp_path, MODULES).splitlines()[-1].split())
     finally:
         where.chmod(0o755)
     assert head == "shipped False False"
+    assert (own <= 120, every <= 340) == (True, True), (own, every)
     count, source_imported = modules.split()
     assert (int(count) <= 32, source_imported) == (True, "False"), "a plain run imports no source of a kernel it calls"
     other, _, *compiled = run(tmp_path, ROWS, WATTQUEUE_SHIPPED="0").splitlines()

@@ -226,8 +226,7 @@ def test_a_package_on_a_read_only_file_system_works(python: Path, place: Path, o
 CALL_COST = """
 import statistics, sys, time
 import numpy as np
-from wattqueue.kernels.calls import list_changed_caps, net_of_start, set_budget
-from wattqueue.kernels.bound_entries import bind
+from wattqueue.kernels.calls import bind, list_changed_caps, net_of_start, set_budget
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap

@@ -37,8 +37,7 @@ def run(options: SimulateVerb) -> None:
     # All inputs are read before the progress bar begins, so that an error of a file is not drawn over.
     inputs = load(options.task())
     from wattqueue.cli._table import show
-    from wattqueue.model.comparability import WorkDone
-    from wattqueue.terminal import running, say_never_ran
+    from wattqueue.terminal import running
 
     folder = options.out
     with running("simulating", quiet=options.quiet) as progress:
@@ -62,7 +61,11 @@ def run(options: SimulateVerb) -> None:
         made = expansion(inputs.policy.name, named, inputs.machine, inputs.policy.row)
     said = [f"{sentence}." for sentence in (*made, *(f"Note: {what}" for what in outcome.run.without_effect))]
     options.say([*said, *remarks(outcome.run.notes, inputs.jobs.origin, len(inputs.unusable))])
-    say_never_ran([("", WorkDone.of(outcome.run.jobs, outcome.run.schedule))])
+    if not outcome.run.schedule.ran.all():
+        from wattqueue.model.comparability import WorkDone
+        from wattqueue.terminal import say_never_ran
+
+        say_never_ran([("", WorkDone.of(outcome.run.jobs, outcome.run.schedule))])
     if folder is not None:
         names = ", ".join(
             ("jobs.csv", "metrics.json", "power.parquet", "run.toml", *(("report.html",) if options.report else ()))

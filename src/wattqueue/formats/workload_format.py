@@ -97,7 +97,7 @@ class WorkloadFile:
         The head may end within a character, which is replaced; this is harmless, since only words are looked for.
         """
         text = "" if self.is_parquet else self.head.decode("utf-8-sig", "replace")
-        return [line for line in text.splitlines() if line.strip()]
+        return [*filter(str.strip, text.splitlines())]
 
     @cached_property
     def columns(self) -> frozenset[str]:

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from wattqueue.kernels._numba import bind as bind
 from wattqueue.kernels.mode import MODE
 
 if TYPE_CHECKING:
@@ -78,3 +80,19 @@ def __getattr__(name: str) -> Any:
     else:
         found = getattr(importlib.import_module(f"wattqueue.kernels.{module}"), name)
     return globals().setdefault(name, found)
+
+
+def bind_long(call: Callable[..., int], *tuples: object) -> Callable[[], int]:
+    """Return an entry bound to its tuples, as ``bind`` does, that may run for long: an interrupt from the keyboard is
+    raised as what it is, also while a part of the entry is compiled."""
+    bound = bind(call, *tuples)
+
+    def called() -> int:
+        try:
+            return bound()
+        except SystemError as error:
+            from wattqueue.kernels._numba.kept import cause_of
+
+            raise cause_of(error) from None
+
+    return called

@@ -8,6 +8,7 @@ at the borders of the span and at the cap's own steps. Memory is O(rows of the p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -249,10 +250,23 @@ def _per_job(jobs: Jobs, schedule: Schedule) -> Metrics:
         column: Floats = getattr(every, name)
         column = column[ran]
         found[f"{name}_mean"] = float(column.mean()) if len(column) else None
-        points = np.quantile(column, list(QUANTILES.values()), overwrite_input=True) if len(column) else None
+        points = quantiles(column, [*QUANTILES.values()]) if len(column) else None
         for i, ending in enumerate(QUANTILES):
             found[f"{name}_{ending}"] = None if points is None else float(points[i])
     return found
+
+
+def quantiles(values: Floats, shares: Sequence[float]) -> Floats:
+    """Return quantiles of ``values`` (n,), n > 0, which are put into another order. Shape (k,).
+
+    The figures of ``np.quantile`` to the last bit; that imports masked arrays, a tenth of a short run's time.
+    """
+    at = np.array(shares) * (len(values) - 1)
+    low = at.astype(np.int64)
+    high = np.minimum(low + 1, len(values) - 1)
+    values.partition(np.concatenate((low, high)))
+    share, below, above = at - low, values[low], values[high]
+    return np.where(share < 0.5, below + (above - below) * share, above - (above - below) * (1 - share))
 
 
 def _waits(jobs: Jobs, schedule: Schedule) -> Metrics:
@@ -262,7 +276,7 @@ def _waits(jobs: Jobs, schedule: Schedule) -> Metrics:
     nodes, wait = jobs.nodes[ran].astype(np.float64), (schedule.start_s - jobs.submit_s)[ran]
     return {
         "all_wait_s_mean": float(every.mean()) if len(every) else None,
-        "all_wait_s_p95": float(np.quantile(every, QUANTILES["p95"], overwrite_input=True)) if len(every) else None,
+        "all_wait_s_p95": float(quantiles(every, [QUANTILES["p95"]])[0]) if len(every) else None,
         "node_wait_s_mean": sum_of_products(nodes, wait) / float(nodes.sum()) if len(nodes) else None,
     }
 

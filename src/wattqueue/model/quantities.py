@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 STATISTICS = MappingProxyType(
@@ -63,9 +64,7 @@ class Quantity:
 @cache
 def quantities() -> MappingProxyType[str, Quantity]:
     """Return the whole table by name, in its order; read once."""
-    from importlib.resources import files
-
-    text = files("wattqueue.model").joinpath("quantities.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("quantities.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return MappingProxyType(
         {

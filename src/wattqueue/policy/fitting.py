@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wattqueue.kernels.bound_entries import bind
-from wattqueue.kernels.calls import list_fitting
+from wattqueue.kernels.calls import bind, list_fitting
 from wattqueue.kernels.view_lists import FittingRows
 from wattqueue.policy.state_view import read_only
 

@@ -131,21 +131,25 @@ def build_part(policy: str, axis: str, value: Any) -> Any:
     for key in stated(found, "reads", ()):
         if key in options:
             options[key] = read_option(key, options[key], policy)
-    parameters = inspect.signature(found).parameters
-    takes = ", ".join(parameters) or "no options"
+    parameters = inspect.signature(found).parameters if options else {}
     any_key = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for key, given in options.items():
         if key not in parameters and not any_key:
-            raise PolicyError(f"{axis} {name!r} has no option {key!r}", where=policy, hint=f"it takes {takes}")
+            raise PolicyError(f"{axis} {name!r} has no option {key!r}", where=policy, hint=f"it takes {_takes(found)}")
         expected = _expected(parameters.get(key), given)
         if expected:
             raise PolicyError(
-                f"{axis} {name!r}: {key} = {given!r} is not {expected}", where=policy, hint=f"it takes {takes}"
+                f"{axis} {name!r}: {key} = {given!r} is not {expected}", where=policy, hint=f"it takes {_takes(found)}"
             )
     try:
         return found(**options)
     except (TypeError, ValueError, OverflowError) as error:
-        raise PolicyError(f"{axis} {name!r}: {error}", where=policy, hint=f"it takes {takes}") from error
+        raise PolicyError(f"{axis} {name!r}: {error}", where=policy, hint=f"it takes {_takes(found)}") from error
+
+
+def _takes(part: type[Any]) -> str:
+    """Return the options of a part, for a hint."""
+    return ", ".join(inspect.signature(part).parameters) or "no options"
 
 
 def _expected(parameter: inspect.Parameter | None, given: Any) -> str:

@@ -45,8 +45,6 @@ from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
 from wattqueue.policy.estimation import EstimatorSession
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.registry import Policy
-from wattqueue.policy.run_times import run_times_batch
-from wattqueue.policy.state_view import own_kernel, start_checked
 from wattqueue.policy.target_limits import LIFTED, TargetLimits
 
 if TYPE_CHECKING:
@@ -151,6 +149,8 @@ class Session:
         self._freed = (-np.inf, 0.0)
         """An instant, and the watts that actions freed then and no view shows yet."""
         self.target_limits = TargetLimits()
+        self.holding: list[Any] = [each for each in needs.controls if hasattr(each, "holds_starts")]
+        """Controls that may let nothing start beside running jobs."""
         self.acts_by_power = any(stated(control, "acts_by_power", False) for control in needs.controls)
         """Whether a control acts by measured power: it decides, too, what the cap asks for (rule 16)."""
 
@@ -222,6 +222,8 @@ class Session:
         part, walltime_s = self.needs.plans, jobs.walltime_s[rows]
         if part is None:
             return walltime_s
+        from wattqueue.policy.run_times import run_times_batch
+
         try:
             return run_times_batch(part, self.needs.plans_online, jobs, machine, finished, rows, now_s)
         except Exception as error:  # noqa: BLE001 - whatever a user's part does, a controller goes on
@@ -239,10 +241,7 @@ class Session:
 
     def pop_refusals(self) -> tuple[Refusal, ...]:
         """Return the refusals since this was last asked, for a driver that reports them."""
-        pending = self.pending[_REPORT]
-        found = tuple(pending)
-        pending.clear()
-        return found
+        return self._pending(_REPORT)
 
     def notes(self) -> dict[str, int]:
         """Return the number of refused actions by reason, and what controls have to say."""
@@ -301,7 +300,7 @@ class Session:
     @property
     def holds_starts(self) -> bool:
         """Return whether a control lets nothing start now beside the jobs that run (rule 16)."""
-        return any(stated(control, "holds_starts", False) for control in self.needs.controls)
+        return any(control.holds_starts for control in self.holding)
 
     def take(self, driver: Driver, view: View, action: Action, control: object) -> bool:
         """Carry out an action of a control; where it is refused, keep the reason and return False."""
@@ -317,7 +316,7 @@ class Session:
         """
         table = driver.abilities.actions
         kind = type(action)
-        by_power = stated(control, "acts_by_power", False)
+        by_power = self.acts_by_power and stated(control, "acts_by_power", False)
         for_targets = len(driver.signals.targets) or self.target_limits.before_w
         if not (for_targets or by_power) and kind is not Requeue and kind is not StartJob:
             return carry_out(table, driver, action, control)
@@ -378,7 +377,7 @@ class Session:
         elif needs.rerank is not None:
             priority = np.array(needs.rerank(view), np.float64)
         answers = PassResult(margin, priority, starts)
-        for start, code in run_pass(view, needs, answers):
+        for start, code in run_pass(driver, view, needs, answers):
             job = view.job_id(view.entry_job(start.entry)) if 0 <= start.entry < view.entries else ""
             self.refuse(StartJob(job, -1, (), int(start.option)), REASONS[code])
         return answers
@@ -411,11 +410,11 @@ def hold_starts(kernel: state.KernelView, *, held: bool) -> None:
         kernel.now.dirty = 1
 
 
-def run_pass(view: View, needs: Capabilities, answers: PassResult) -> list[tuple[Start, int]]:
+def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassResult) -> list[tuple[Start, int]]:
     """Run a pass with the answers of its Python parts; return the starts that were refused, with their codes."""
     starts = answers.starts
     if starts is None and answers.priority is None:
-        schedule_once(own_kernel(view))
+        schedule_once(driver.kernel)
         return []
     if starts is None:
         from wattqueue.policy.decide import ranked_starts
@@ -427,6 +426,14 @@ def run_pass(view: View, needs: Capabilities, answers: PassResult) -> list[tuple
         if code:
             refused.append((start, code))
     return refused
+
+
+def start_checked(view: View, entry: int, option: int) -> int:
+    """Start an entry in the driver's arrays, or return why not (``kernels/actions.py``): the start of a pass."""
+    start = view._start  # noqa: SLF001 - private to parts
+    if start is None:
+        start = view._start = act.bind(act.start_checked, view._own)  # noqa: SLF001
+    return start(entry, option)
 
 
 def replay_instant(driver: Driver, needs: Capabilities, answers: InstantResult) -> bool:
@@ -445,7 +452,7 @@ def replay_instant(driver: Driver, needs: Capabilities, answers: InstantResult) 
         return whole
     if needs.margin_w is not None:
         set_margin(driver.kernel, answers.pass_answers.margin_w)
-    refused = run_pass(driver.view(NOTHING), needs, answers.pass_answers)
+    refused = run_pass(driver, driver.view(NOTHING), needs, answers.pass_answers)
     return whole and not refused
 
 

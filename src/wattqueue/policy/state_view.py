@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import calls as act
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.bound_entries import bind
 from wattqueue.kernels.calls import list_queue, net_of_start, start_options
 from wattqueue.kernels.state import Scalars
 from wattqueue.kernels.view_lists import RunningList
@@ -344,11 +342,3 @@ def units_of(view: StateView, rows: Ints) -> tuple[NDArray[np.int64], NDArray[np
 def own_kernel(view: StateView) -> state.KernelView:
     """Return the driver's own arrays: for code of a driver that calls kernels, which write to them."""
     return view._own  # noqa: SLF001 - private to parts
-
-
-def start_checked(view: StateView, entry: int, option: int) -> int:
-    """Start an entry in the driver's arrays, or return why not (``kernels/actions.py``): for code of a driver."""
-    start = view._start  # noqa: SLF001 - private to parts
-    if start is None:
-        start = view._start = bind(act.start_checked, view._own)  # noqa: SLF001
-    return start(entry, option)

@@ -58,9 +58,7 @@ class JobOptions:
         from wattqueue.runs.task import Task
 
         machine = None if self.machine is None else str(self.machine)
-        from wattqueue.formats.times import duration_s
-
-        walltime = duration_s(self.default_walltime, "--default-walltime")
+        walltime = _seconds(self.default_walltime, "--default-walltime")
         return Task(
             str(self.jobs), machine, self.nodes, self.node_watts, seed=self.seed, default_walltime_s=walltime,
             procs_per_node=self.procs_per_node, physics=None if self.physics is None else str(self.physics),
@@ -89,7 +87,6 @@ class SimulateOptions(JobOptions):
 
     def task(self) -> Task:
         """Return the task; everything is named by texts."""
-        from wattqueue.formats.times import duration_s
         from wattqueue.policy.rows import composed
 
         cap, targets, consent, estimator = (
@@ -97,8 +94,17 @@ class SimulateOptions(JobOptions):
         )
         return replace(
             super().task(), policy=composed(str(self.policy), self.settings), estimator=estimator, cap=cap,
-            targets=targets, consent=consent, phases_s=duration_s(self.phases, "--phases"),
+            targets=targets, consent=consent, phases_s=_seconds(self.phases, "--phases"),
         )  # fmt: skip
+
+
+def _seconds(text: str | None, name: str) -> float | None:
+    """Return the duration that an option states; None for none."""
+    if text is None:
+        return None
+    from wattqueue.formats.times import duration_s
+
+    return duration_s(text, name)
 
 
 @dataclass(frozen=True)

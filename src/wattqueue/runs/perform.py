@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wattqueue.errors import InputError, MachineError
-from wattqueue.formats.cap import parse_cap, refuse_below_idle
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import NODES_ASKED, Jobs
@@ -89,10 +88,15 @@ def load(
     task, machine, workload = machine_of(task, machine, workload)
     row = policy_row(task, machine) if row is None else row_of_machine(row, machine)
     policy = policy_from_row(task.policy, row)
-    if cap is not None:
-        refuse_below_idle(cap, machine, "cap", "cap")
+    if cap is None and task.cap is None:
+        cap = machine_cap(machine)
     else:
-        cap = parse_cap(task.cap, machine) if task.cap is not None else machine_cap(machine)
+        from wattqueue.formats.cap import parse_cap, refuse_below_idle
+
+        if cap is None:
+            cap = parse_cap(str(task.cap), machine)
+        else:
+            refuse_below_idle(cap, machine, "cap", "cap")
     if targets is None and task.targets is not None:
         from wattqueue.formats.load_target import read_load_targets
 

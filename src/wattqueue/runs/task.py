@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats.machine.file import load_machine, parse_node_watts
 from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.source import sha256_of
 from wattqueue.formats.unusable import Unusable
@@ -23,7 +22,6 @@ from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.row_files import files_in
 from wattqueue.policy.rows import find_row, is_for_machine, split_name
-from wattqueue.workload.generated import generate, is_generated, refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -112,12 +110,17 @@ def task_machine(task: Task) -> Machine:
     if task.machine is not None:
         if task.node_watts is not None:
             raise InputError("--node-watts goes with --nodes", where=task.machine)
+        from wattqueue.formats.machine.file import load_machine
+
         return load_machine(task.machine)
     nodes = int(task.nodes or 0)
     if nodes < 1:
         raise InputError(f"{nodes} nodes", where="--nodes", hint="at least 1")
-    idle_w, max_w = parse_node_watts(task.node_watts) if task.node_watts is not None else (0.0, None)
-    return plain_machine(nodes, idle_w, max_w)
+    if task.node_watts is None:
+        return plain_machine(nodes)
+    from wattqueue.formats.machine.file import parse_node_watts
+
+    return plain_machine(nodes, *parse_node_watts(task.node_watts))
 
 
 def machine_of(
@@ -134,15 +137,28 @@ def machine_of(
     return task, machine or task_machine(task), workload
 
 
+def _is_generated(workload: str) -> bool:
+    """Return whether a workload is a generator's call; for a path, which is no name, no generator is imported."""
+    if not workload.partition(":")[0].isidentifier():
+        return False
+    from wattqueue.workload.generated import is_generated
+
+    return is_generated(workload)
+
+
 def task_workload(task: Task) -> Workload:
     """Return the workload of a task: generated, or read from its file.
 
     Raises: InputError for an unknown generator, an unreadable file, or a trace without a usable job.
     """
-    if is_generated(task.workload):
+    if _is_generated(task.workload):
+        from wattqueue.workload.generated import generate
+
         jobs = generate(task.workload, np.random.default_rng(task.seed))
         return Workload(jobs, Unusable(), "generated", len(jobs))
     if not Path(task.workload).exists():
+        from wattqueue.workload.generated import refuse_unknown
+
         refuse_unknown(task.workload)
     options = ReadOptions(default_walltime_s=task.default_walltime_s, procs_per_node=task.procs_per_node)
     workload = read_workload(Path(task.workload), options, kind=task.kind)
@@ -168,7 +184,7 @@ def task_files(task: Task, row: Mapping[str, Any], more: Iterable[str] = ()) -> 
     files = {key: Path(value.partition(":")[0]) for key, value in named.items() if value}
     # A name without a suffix may be that of a catalogue entry beside which a file of that name lies; a trace has none.
     files = {key: path for key, path in files.items() if path.suffix}
-    if not is_generated(task.workload):
+    if not _is_generated(task.workload):
         files["workload"] = Path(task.workload)
     files |= {str(path): path for path in (*files_in(row), *map(Path, more)) if path not in files.values()}
     return {key: path for key, path in sorted(files.items()) if path.is_file()}

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
-from wattqueue.kernels.bound_entries import bind_long
-from wattqueue.kernels.calls import run, set_budget
+from wattqueue.kernels.calls import bind_long, run, set_budget
 from wattqueue.kernels.fresh import new_log, no_curves, wider_plan
 from wattqueue.kernels.in_loop import ON, InLoop, no_history
 from wattqueue.kernels.mode import LIBRARY_PROBLEM, WITHOUT_COMPILER

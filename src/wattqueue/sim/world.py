@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import calls as act
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.bound_entries import bind
-from wattqueue.kernels.calls import set_device_limits
+from wattqueue.kernels.calls import bind, set_device_limits
 from wattqueue.kernels.recent_runs import set_planned
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed

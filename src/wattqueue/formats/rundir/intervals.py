@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 CHUNK = 100_000
 """Jobs at a time, so that memory stays bounded."""
+ALLOWED = np.isin(np.arange(256), np.frombuffer(b"0123456789 -\n", np.uint8))
+"""Whether a byte may stand in a set of units."""
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 
@@ -46,23 +48,29 @@ def to_text(start: Int64s, count: Int32s, low: Int32s, high: Int32s) -> list[str
 def from_text(texts: list[str]) -> tuple[Int64s, Int32s, Int32s, Int32s]:
     """Return the four columns that ``to_text`` took.
 
-    All numbers of the column are converted in one call; which of them are upper ends, and to which job each
-    belongs, follows from the bytes between them (hyphen, space or line end).
-
     Raises: ValueError or OverflowError for text that is not a set of units; the caller adds the place.
     """
     if not texts:
         return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32)
-    blob = ("\n".join(texts) + "\n").encode()
-    byte = np.frombuffer(blob, np.uint8)
-    digit = (byte >= ord("0")) & (byte <= ord("9"))
-    if not (digit | np.isin(byte, np.frombuffer(b" -\n", np.uint8))).all() or np.count_nonzero(
-        byte == ord("\n")
-    ) != len(texts):
+    parts = [_parsed(texts[begin : begin + CHUNK]) for begin in range(0, len(texts), CHUNK)]
+    count, low, high = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return np.cumsum(count, dtype=np.int64) - count, count, low, high
+
+
+def _parsed(texts: list[str]) -> tuple[Int32s, Int32s, Int32s]:
+    """Return how many intervals each text has, and their ends, by ``from_text``.
+
+    Which numbers are upper ends, and to which job each belongs, follows from the bytes between them (hyphen, space or
+    line end).
+    """
+    byte = np.frombuffer(("\n".join(texts) + "\n").encode(), np.uint8)
+    newline = np.flatnonzero(byte == ord("\n"))
+    if not ALLOWED[byte].all() or len(newline) != len(texts):
         raise ValueError("a set of units is written 0-3 7")
     # ``end[k]`` is the position behind the k-th number; the byte there says what follows it.
+    digit = byte >= ord("0")
     end = np.flatnonzero(digit[:-1] & ~digit[1:]) + 1
-    value = np.array(blob.replace(b"-", b" ").split(), np.int32)
+    value = _numbers(byte, end, end - np.flatnonzero(digit & ~np.append(False, digit[:-1])))
     ranged = byte[end] == ord("-")
     is_high = np.zeros(len(end), np.bool_)
     is_high[1:] = ranged[:-1]
@@ -75,9 +83,18 @@ def from_text(texts: list[str]) -> tuple[Int64s, Int32s, Int32s, Int32s]:
     if (high < low).any():
         raise ValueError("an interval is written low-high")
     # As many line ends stand before a number as jobs before its own.
-    job = np.searchsorted(np.flatnonzero(byte == ord("\n")), end[first])
-    count = np.bincount(job, minlength=len(texts)).astype(np.int32)
-    return np.cumsum(count, dtype=np.int64) - count, count, low, high
+    job = np.searchsorted(newline, end[first])
+    return np.bincount(job, minlength=len(texts)).astype(np.int32), low, high
+
+
+def _numbers(byte: NDArray[np.uint8], end: Int64s, digits: Int64s) -> Int32s:
+    """Return the numbers of so many digits before each position ``end``. Raises: OverflowError beyond 32 bits."""
+    value = np.zeros(len(end), np.int64)
+    for place in range(min(int(digits.max(initial=0)), 18)):
+        value += np.where(digits > place, byte[end - 1 - place].astype(np.int64) - ord("0"), 0) * 10**place
+    if (digits > 18).any() or (value > np.iinfo(np.int32).max).any():
+        raise OverflowError("a unit's number is too large")
+    return value.astype(np.int32)
 
 
 def _digits(top: int) -> NDArray[np.uint8]:
