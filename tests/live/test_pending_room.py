@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +12,10 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_controller import Meter
-from wattqueue.live.cluster import Snapshot
+from wattqueue.live.cluster import HoldJob, ReleaseJob, Snapshot
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.ledger_meter import LedgerMeter, Metered
+from wattqueue.live.goal import plan_writes
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.conditions import conditions
 from wattqueue.live.state.memory import ReleasedJob
@@ -32,16 +33,17 @@ def make(slurm: FakeSlurm, folder: Path) -> Controller:
     return make_controller(slurm, folder, lambda: slurm.now_s, cap=Cap.constant(IDLE_W + POOL_W))
 
 
-def of_components(seen: Snapshot, groups: Sequence[Sequence[FakeJob]]) -> Snapshot:
-    """The same Slurm in which each group of jobs is one released job of several components, and waits."""
+def of_components(seen: Snapshot, groups: Sequence[Sequence[FakeJob]], held: Collection[str] = ()) -> Snapshot:
+    """The same Slurm in which each group of jobs is one job of several components, and waits; ``held``: held ones."""
     rows, details = {row.number: row for row in seen.jobs}, dict(seen.details)
     for group in groups:
         whole = str(group[0].id)
         for k, job in enumerate(group):
             row = rows[job.id]
             key = row.key._replace(name=f"{whole}+{k}")
-            rows[job.id] = row._replace(key=key, whole=whole, component=k, held_by="", reason="Resources")
-            details[key] = seen.details[row.key]._replace(parts=2)
+            by = row.held_by if whole in held else ""
+            rows[job.id] = row._replace(key=key, whole=whole, component=k, held_by=by, reason="Resources")
+            details[key] = seen.details[row.key]._replace(parts=2, mark="wattqueue:needs-controller")
     return replace(seen, jobs=tuple(rows.values()), details=details)
 
 
@@ -88,21 +90,124 @@ def test_a_released_job_whose_watts_slurm_gave_to_another_is_no_power(tmp_path: 
     assert (over_w(seen, plan), plan.counted_w) == (0.0, IDLE_W + 400.0)
 
 
+class Components:
+    """Jobs of several components beside a controller whose holds and releases are carried out at once."""
+
+    def __init__(self, slurm: FakeSlurm, folder: Path) -> None:
+        self.slurm, self.controller = slurm, make(slurm, folder)
+        self.groups: list[list[FakeJob]] = []
+        self.held: set[str] = set()
+
+    def submit(self, watts: int, partitions: Iterable[str] = ("p1", "p2")) -> str:
+        """Submit one, held."""
+        self.groups.append([self.slurm.submit(1, 50.0, watts=watts, partition=name) for name in partitions])
+        self.held.add(name := str(self.groups[-1][0].id))
+        return name
+
+    def start(self, name: str) -> list[FakeJob]:
+        """Slurm starts it; return its components."""
+        (group,) = (group for group in self.groups if str(group[0].id) == name)
+        self.groups.remove(group)
+        for job in group:
+            job.state, job.reason, job.start_s = "RUNNING", "None", self.slurm.now_s
+            job.held_nodes = tuple(
+                node for node in self.slurm.partitions[job.partition] if self.slurm.node_state(node) == "idle"
+            )[:1]
+        return group
+
+    def round(self) -> RoundState:
+        """One round, and what it writes."""
+        seen = of_components(self.slurm.observe(), self.groups, self.held)
+        plan = planned(self.controller, seen)
+        for write in plan_writes(seen, plan.goal):
+            if isinstance(write, HoldJob):
+                self.held.add(write.target)
+            elif isinstance(write, ReleaseJob):
+                self.held.discard(write.target)
+        return plan
+
+    @property
+    def released(self) -> list[str]:
+        return [name for group in self.groups if (name := str(group[0].id)) not in self.held]
+
+
 @pytest.mark.parametrize("what", ["watts", "nodes"])
 def test_jobs_of_components_that_cannot_start_do_not_stop_the_others(tmp_path: Path, what: str) -> None:
     """One after the other waits for Slurm: for watts, or for nodes of p2. A job of the policy fits all the while."""
     slurm = make_slurm()
-    controller = make(slurm, tmp_path)
+    world = Components(slurm, tmp_path)
     running(slurm, 300 if what == "watts" else 0, "p2", 4)
     ours = slurm.submit(1, 50.0, watts=200, partition="p1")
-    groups: list[list[FakeJob]] = []
     for _ in range(20):
-        groups.append([slurm.submit(1, 50.0, watts=350 if what == "watts" else 100, partition=p) for p in ("p1", "p2")])
-        plan = planned(controller, of_components(slurm.observe(), groups))
+        world.submit(350 if what == "watts" else 100)
+        plan = world.round()
         if plan.placed:
             break
         slurm.now_s += TIMEOUT_S / 2.0
     assert [one.key.name for one in plan.placed] == [ours.name]
+    assert world.released == [], "none is released while the policy may use its watts"
+
+
+def test_a_job_of_components_is_released_only_while_its_watts_are_kept(tmp_path: Path) -> None:
+    """Slurm does not test at the start whether it has the licences of all components."""
+    slurm = make_slurm()
+    world = Components(slurm, tmp_path)
+    ends = running(slurm, 200, "p1")
+    first, second = world.submit(200), world.submit(200)
+    assert world.round().reserved_w >= 400.0
+    assert world.released == [first], "400 W of 400 W"
+    started = world.start(first)
+    world.round()
+    assert world.released == []
+    for job in (ends, *started):
+        job.state = "COMPLETED"
+    slurm.now_s += 1.0
+    world.round()
+    assert world.released == [second]
+
+
+def test_a_component_in_a_partition_that_the_machine_file_lacks_counts(tmp_path: Path) -> None:
+    """450 W of 600 W are kept for a released job, of which 250 W are for a component in debug."""
+    slurm = make_slurm()
+    slurm.partitions["debug"] = [*slurm.partitions["p1"], *slurm.partitions["p2"]]
+    world = Components(slurm, tmp_path)
+    world.submit(225, ("p1", "debug"))
+    plan = world.round()
+    assert (plan.reserved_w, len(world.released)) == (450.0, 1)
+    ours = slurm.submit(1, 50.0, watts=200)
+    slurm.now_s += 5.0
+    assert world.round().placed == ()
+    slurm.now_s += TIMEOUT_S + 1.0  # Slurm did not start it
+    world.round()
+    assert world.released == []
+    slurm.now_s += 1.0
+    assert [one.key.name for one in world.round().placed] == [ours.name]
+
+
+@pytest.mark.parametrize("length_s", [100.0, 1000.0])
+def test_turns_become_longer_until_a_job_of_components_starts(tmp_path: Path, length_s: float) -> None:
+    """Jobs of the policy of ``length_s`` arrive all the time and take what becomes free: both get on."""
+    slurm = make_slurm()
+    world = Components(slurm, tmp_path)
+    whole, began = "", 0
+    for step in range(4000):
+        if step == 3:
+            whole = world.submit(250)
+        while sum(job.state == "PENDING" for job in slurm.jobs.values()) < 4:
+            slurm.submit(1, length_s * (0.5 + len(slurm.jobs) * 0.37 % 1.0), watts=200, partition="p1")
+        plan = world.round()
+        for one in plan.placed:
+            job = next(job for job in slurm.jobs.values() if job.name == one.key.name)
+            job.state, job.start_s, job.held_nodes = "RUNNING", slurm.now_s, (f"n{1 + began % 4}",)
+            began += 1
+        for job in slurm.jobs.values():
+            if job.state == "RUNNING" and slurm.now_s - job.start_s >= job.runtime_s:
+                job.state = "COMPLETED"
+        if whole in world.released and plan.held_w + 500 <= POOL_W:
+            break  # Slurm starts it
+        slurm.now_s += 5.0
+    assert whole in world.released
+    assert began > 3, "the policy's jobs start in the pauses"
 
 
 def test_a_job_of_components_that_fits_keeps_its_room(tmp_path: Path) -> None:
@@ -119,16 +224,16 @@ def test_a_job_of_components_that_fits_keeps_its_room(tmp_path: Path) -> None:
 def test_the_oldest_job_of_components_gets_what_becomes_free_for_a_while(tmp_path: Path) -> None:
     """The other twin: jobs of the policy do not take every watt before it."""
     slurm = make_slurm()
-    controller = make(slurm, tmp_path)
+    world = Components(slurm, tmp_path)
     slurm.submit(1, 50.0, watts=200)
     ends = [running(slurm, 200, "p1"), running(slurm, 200, "p2")]
-    group = [slurm.submit(1, 50.0, watts=250, partition=name) for name in ("p1", "p2")]
-    assert planned(controller, of_components(slurm.observe(), [group])).placed == ()
+    world.submit(250)
+    assert world.round().placed == ()
     slurm.now_s += 10.0
     ends[0].state = "COMPLETED"
-    assert planned(controller, of_components(slurm.observe(), [group])).placed == ()
+    assert world.round().placed == ()
     slurm.now_s += TIMEOUT_S
-    assert len(planned(controller, of_components(slurm.observe(), [group])).placed) == 1
+    assert len(world.round().placed) == 1
 
 
 def test_a_job_without_watts_that_waits_is_no_power(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ RARE = {
     "classify": {"jobs.since_s", "jobs.reason"},
     "learn": {"snapshot"},
     "reserve": {"free_nodes", "jobs.reason", "jobs.request", "reserved", "running", "waiting", "jobs.option",
-        "jobs.part"},
+        "jobs.part", "jobs.since_s", "let_go"},
     "budget": {"jobs.row"},
     "decide": {"jobs.reason", "planned_s"},
     "place": {"free_nodes", "running", "under_way"},

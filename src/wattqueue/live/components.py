@@ -1,12 +1,13 @@
 """Jobs of several components (Slurm's heterogeneous jobs): released as a whole, once each component carries its watts.
 
 The resource manager alone schedules them. It takes licences on the first component only, so the others get theirs from
-the controller; until then all of them are held (job_submit.lua), and the release of one would free them all.
+the controller; until then all of them are held (job_submit.lua), and the release of one would free them all. When they
+are released, ``live.component_turns`` decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from wattqueue.live.cluster import Job, Node
 from wattqueue.live.goal import JobGoal
@@ -33,28 +34,45 @@ def left_over(components: Iterable[Job]) -> list[JobGoal]:
     return [JobGoal(row.key, held=True, why=ORPHANED, component_only=True) for row in components if not row.held]
 
 
-def handed_over(layout: Layout, nodes: Iterable[Node], held: Sequence[Job], aside: Iterable[Job]) -> list[JobGoal]:
-    """Return the watts of components that carry too few, and the release of each job whose components all count.
-
-    Too few: none, or those of other partitions and nodes that an administrator has changed since.
+def complete_jobs(layout: Layout, nodes: Iterable[Node], held: Sequence[Job], aside: Iterable[Job]) -> set[str]:
+    """Return the jobs whose components all carry the watts that their nodes can draw, so that they may be released.
 
     ``held`` are the components that are held for the controller, ``aside`` the pending jobs of which it decides
     nothing. A job waits for a component that somebody else holds, or that cannot be given watts.
     """
     if not held:
+        return set()
+    most_w, ours = _dearest(layout, nodes), {row.key for row in held}
+    waits = {
+        row.whole for row in (*held, *aside)
+        if row.whole and (_falls_short(row, most_w) or (row.held and row.key not in ours))
+    }  # fmt: skip
+    return {row.whole for row in held} - waits
+
+
+def given_watts(layout: Layout, nodes: Iterable[Node], held: Sequence[Job]) -> list[JobGoal]:
+    """Return the watts of components that carry too few, of those that are held for the controller.
+
+    Too few: none, or those of other partitions and nodes that an administrator has changed since.
+    """
+    if not held:
         return []
     most_w = _dearest(layout, nodes)
-    jobs = {row.whole for row in held}
-    ours = {row.key for row in held}
-    short = [row for row in held if _falls_short(row, most_w)]
-    waits = {row.whole for row in short}
-    for row in aside:
-        if row.whole in jobs and row.key not in ours and (row.held or _falls_short(row, most_w)):
-            waits.add(row.whole)
-    watts = [JobGoal(row.key, watts=_counted_w(row, most_w), why="a component of a job") for row in short]
+    short = (row for row in held if _falls_short(row, most_w))
+    return [JobGoal(row.key, watts=_counted_w(row, most_w), why="a component of a job") for row in short]
+
+
+def released(held: Sequence[Job], let_go: Collection[str]) -> list[JobGoal]:
+    """Return the release of each of these jobs, of which ``held`` are the held components."""
     why = "heterogeneous jobs are scheduled by Slurm"
-    free = {row.whole: JobGoal(row.key, held=False, why=why) for row in reversed(held) if row.whole not in waits}
-    return [*watts, *free.values()]
+    free = {row.whole: JobGoal(row.key, held=False, why=why) for row in reversed(held) if row.whole in let_go}
+    return [*free.values()]
+
+
+def held_again(waiting: Iterable[Job]) -> list[JobGoal]:
+    """Return the hold of each job of these components, by the name that holds all of them."""
+    why = "its components cannot start together now"
+    return [*{row.whole: JobGoal(row.key, held=True, why=why) for row in waiting if not row.held}.values()]
 
 
 def _dearest(layout: Layout, nodes: Iterable[Node]) -> dict[str, int]:

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import UNANSWERED, Job, JobKey, Node, Snapshot
+from wattqueue.live.component_turns import ComponentTurns
 from wattqueue.live.decision import Announced, Decider, Decision
 from wattqueue.live.frequency_changes import FrequencyChanges
 from wattqueue.live.goal import Goal
@@ -170,6 +171,10 @@ class RoundState:
     """Licences that Slurm should leave open; None where the licence is not configured."""
     reserved_w: float = 0.0
     """Watts kept for jobs that wait and may start at any moment; they are no power."""
+    without_nodes_w: int = 0
+    """Those of them that are kept for jobs of which no node is free."""
+    let_go: frozenset[str] = frozenset()
+    """Jobs of several components that are released, or stay so; others are held."""
     free_nodes: frozenset[str] = frozenset()
     """Names of nodes on which a job may start, where the site's rules restrict any."""
     reserved: list[ChosenStart] = field(default_factory=list)
@@ -310,8 +315,7 @@ class Planner:
         self.shared_count = SharedCount()
         self.placement = NodeChoice(self.layout, self.policy, self.predictor, memory, rules.place_nodes)
         self.nodes, self.parking = Nodes(self.layout), Parking(self.layout, memory)
-        self.room_until_s = -math.inf
-        """Until when the oldest job that does not fit keeps what is free."""
+        self.turns = ComponentTurns(rules.start_timeout_s)
         self.draining, self.owners = Draining(self.layout, memory), Owners(memory)
         self.session = self.decider.session
         self.never = NeverStarting(machine, self.session.needs)

@@ -80,7 +80,8 @@ class Stage(IntEnum):
     FREE = 9
     """Not held, and not the controller's: it may start at any moment, so its nodes and watts are kept."""
     STALLED = 10
-    """Free for longer than a start takes: something that the controller cannot see stops it, and nothing is kept."""
+    """Free for longer than a start takes: something that the controller cannot see stops it, and nothing is kept. A job
+    of several components is held again."""
     UNDER_WAY = 11
     """Released by the controller: it may start at any moment, so its nodes and watts are kept."""
     LATE = 12
@@ -120,7 +121,7 @@ TRANSITIONS: Mapping[Stage, frozenset[Stage]] = {
     Stage.OUTSIDE: frozenset({Stage.UNREAD, Stage.FREE, Stage.STRAY, Stage.RUNNING, Stage.ENDED}),
     Stage.STRAY: frozenset({Stage.HELD, Stage.RUNNING, Stage.FREE, Stage.ORPHANED}),
     Stage.FREE: frozenset({Stage.STALLED, Stage.RUNNING, Stage.STRAY, Stage.UNREAD, Stage.ORPHANED}),
-    Stage.STALLED: frozenset({Stage.FREE, Stage.RUNNING}),
+    Stage.STALLED: frozenset({Stage.FREE, Stage.HELD, Stage.UNREAD, Stage.RUNNING}),
     Stage.UNDER_WAY: frozenset({Stage.LATE, Stage.RUNNING, Stage.BACK_OFF, Stage.STRAY, Stage.HELD}),
     Stage.LATE: frozenset({Stage.BACK_OFF, Stage.RUNNING, Stage.UNDER_WAY}),
     Stage.ORPHANED: frozenset({Stage.HELD, Stage.FREE, Stage.ENDED}),

@@ -101,6 +101,8 @@ def _owner_and_stage(planner: Planner, row: Job, details: Details | None) -> tup
         # job_submit.lua holds components for the controller although it decides nothing about their partition: the
         # machine file does not name it, and it holds managed nodes
         known = _PLAIN if details is None or planner.rules.mode != "control" else details
+        if known.parts > 1 and not row.held and row.watts >= 0:
+            return Owner.HANDED_OVER, Stage.STRAY  # it may start with the others, see ``_free``
         bare = known.parts > 1 and row.held and NEEDS_CONTROLLER in known.mark and _waits(planner, row, known)
         return (Owner.HANDED_OVER, Stage.HELD) if bare else (Owner.CLUSTER, Stage.OUTSIDE)
     if planner.rules.mode != "control":
@@ -159,9 +161,10 @@ def _orphans(now: RoundState) -> None:
 def _free(now: RoundState, slot: int, details: Details) -> None:
     """Tell what a job is that the resource manager may start at any moment.
 
-    Each counts as under way, since it may start before the next round. One that is not the controller's stops
-    counting after ``start_timeout_s``: it may be kept from starting by something that the controller cannot see (a
-    limit, a reservation), and must not block the policy for ever.
+    Each counts as under way, since it may start before the next round. One that carries no watts stops counting after
+    ``start_timeout_s``: it may be kept from starting by something that the controller cannot see (a limit, a
+    reservation), and must not block the policy for ever. Jobs of several components are held again instead
+    (``live.component_turns``).
     """
     jobs, row, timeout_s = now.jobs, now.jobs.row[slot], now.planner.rules.start_timeout_s
     placed = now.planner.memory.placed.get(row.key)
@@ -170,7 +173,7 @@ def _free(now: RoundState, slot: int, details: Details) -> None:
     elif details.parts > 1 or row.watts < 0:
         if jobs.stage[slot] not in (Stage.FREE, Stage.STALLED):
             jobs.since_s[slot] = now.now_s
-        stalled = now.now_s - jobs.since_s[slot] > timeout_s
+        stalled = details.parts <= 1 and now.now_s - jobs.since_s[slot] > timeout_s
         owner = Owner.HANDED_OVER if details.parts > 1 else Owner.CLUSTER
         jobs.put(slot, owner, Stage.STALLED if stalled else Stage.FREE)
     elif placed is None:

@@ -35,7 +35,7 @@ from wattqueue.policy.decide import PolicySnapshot
 
 @stage(
     reads="snapshot power telemetry_ok limits happened asks_consent depends nodes running under_way holding "
-    "holders taken withheld base_uw bare_w elsewhere_w cap_w planned_s jobs.row jobs.name jobs.request "
+    "holders taken withheld base_uw bare_w elsewhere_w without_nodes_w cap_w planned_s jobs.row jobs.name jobs.request "
     "jobs.first_s jobs.nodes jobs.walltime_s jobs.user_code jobs.app_code jobs.partition_code "
     "jobs.allowed jobs.option jobs.net_w jobs.part jobs.units jobs.intervals jobs.end_s "
     "jobs.variance_left jobs.consent",
@@ -84,6 +84,7 @@ def _view(now: RoundState, pending: PendingJobs) -> PolicySnapshot:
     alike = pending.rank is None and prediction.unit_factor is None  # tables by node have a row an application
     table = joined(pending.jobs, jobs, slots, named=planner.decider.asks and alike)
     signals = planner.announced.at(planner.left, now.now_s) if planner.looks_ahead else NO_SIGNALS
+    elsewhere_w = float(now.elsewhere_w + now.without_nodes_w)
     entries, window, settings = pending.entries, pending.window, planner.settings
     if planner.asks_running and (settings.by_target or settings.looks_ahead or len(signals.targets)):
         known = np.array([planner.predictor.of(row.key) is not None for row in jobs.row[slots]], np.bool_)
@@ -91,7 +92,7 @@ def _view(now: RoundState, pending: PendingJobs) -> PolicySnapshot:
         entries, window = with_running(planner.policy.frequency, jobs, slots, known, asked)
     return PolicySnapshot(
         now.now_s, table, planner.layout.machine, prediction, entries, window, settings,
-        running_jobs(jobs, slots, len(pending.jobs)), now.cap_w, float(now.elsewhere_w), now.base_uw, _unusable(now),
+        running_jobs(jobs, slots, len(pending.jobs)), now.cap_w, elsewhere_w, now.base_uw, _unusable(now),
         pending.rank, signals=signals,
         planned_s=None if pending.planned_s is None else np.concatenate((pending.planned_s, now.planned_s)),
         alone_w=alone_w(now),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from wattqueue.live.components import handed_over, left_over
+from wattqueue.live.components import given_watts, held_again, left_over, released
 from wattqueue.live.features.load_targets import target_end_s, target_name
 from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.planner import RoundState, stage
@@ -26,7 +26,7 @@ PRIORITY_TOP = 2_000_000_000
 
 @stage(
     reads="snapshot view decision chosen placed counted under_way holding holders left_w withheld_w overshoot_w "
-    "bare_w cap_w elsewhere_w in_force jobs.row jobs.name jobs.owner jobs.stage jobs.part jobs.option "
+    "bare_w cap_w elsewhere_w let_go in_force jobs.row jobs.name jobs.owner jobs.stage jobs.part jobs.option "
     "jobs.request jobs.given_w jobs.start_w jobs.restarted jobs.label jobs.shown_w jobs.net_w "
     "jobs.wanted_w jobs.least_w",
     writes="base_uw pool_w goal parked until_s bound began",
@@ -78,7 +78,8 @@ def _undecided(now: RoundState) -> list[JobGoal]:
     """Return goals of jobs about which the policy decides nothing in this round."""
     planner, jobs, details = now.planner, now.jobs, now.snapshot.details
     undecided, held = jobs.rows(jobs.undecided()), jobs.rows(jobs.at([Stage.HELD], Owner.HANDED_OVER))
-    found = handed_over(planner.layout, now.snapshot.nodes, held, undecided)
+    found = given_watts(planner.layout, now.snapshot.nodes, held) + released(held, now.let_go)
+    found += held_again(jobs.rows(jobs.at([Stage.STALLED], Owner.HANDED_OVER)))
     if planner.rules.mode == "control":
         found += planner.shared_nodes.leaving(undecided, lambda row: user_holds_job(planner, row, details.get(row.key)))
         found += planner.owners.goals(now.snapshot)

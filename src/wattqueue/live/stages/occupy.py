@@ -82,8 +82,8 @@ def _hold(now: RoundState, slot: int, mine: tuple[int, ...]) -> None:
         now.jobs.units[slot], now.jobs.intervals[slot] = mine, tuple(intervals(mine))
 
 
-def keep_units(now: RoundState, slot: int, part: int, option: int, net_w: int, wanted: Sequence[str]) -> None:
-    """Keep units for a job that does not run yet.
+def keep_units(now: RoundState, slot: int, part: int, option: int, net_w: int, wanted: Sequence[str]) -> bool:
+    """Keep units for a job that does not run yet; return whether any is free.
 
     It takes the free ones of the nodes meant for it (``wanted``), then others of its partition, lowest number first:
     Slurm may start it anywhere, but it will hold that many nodes.
@@ -104,3 +104,4 @@ def keep_units(now: RoundState, slot: int, part: int, option: int, net_w: int, w
         jobs.end_s[slot] = now.now_s + min(row.walltime_s, NO_LIMIT_S)
         now.holding.append(slot)
         now.taken.update(mine)
+    return bool(mine)

@@ -144,9 +144,8 @@ class WattBound:
             case SetPool():
                 exceeds = write.open_w > self.open_w and write.open_w + self.uncovered_w > self.limit_w
             case ReleaseJob():
-                # jobs of several components wait in the resource manager's own queue, until the open pool has room
-                row, watts = self._row(write), self._started_w(write)
-                exceeds = not (row is not None and row.whole) and watts > 0 and self.sum_w + watts > self.limit_w
+                watts = self._started_w(write)
+                exceeds = watts > 0 and self.sum_w + watts > self.limit_w
             case ContinueJob():
                 exceeds = self._resumes_above(write)
             case ChangeJob():
@@ -217,9 +216,12 @@ class WattBound:
         return self.rows.get(write.key) if write.key is not None else None
 
     def _started_w(self, write: ReleaseJob) -> int:
-        """Return the watts with which a release starts a job."""
+        """Return the watts with which a release starts a job, of all its components where it has several."""
         row = self._row(write)
-        return self._given.get(write.key, max(row.watts, 0)) if row is not None and write.key is not None else 0
+        if row is None:
+            return 0
+        rows = [one for one in self.rows.values() if one.whole == row.whole and one.pending] if row.whole else [row]
+        return sum(self._given.get(one.key, max(one.watts, 0)) for one in rows)
 
 
 def limit_w(room_w: float, overshoot_w: float) -> float:

@@ -16,7 +16,6 @@ from wattqueue.live.goal import JobGoal
 from wattqueue.live.parking import PARKED
 from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import ControllerState
-from wattqueue.live.table import Stage
 from wattqueue.live.watts.bound import HeldWatts
 from wattqueue.live.watts.tracking import CORRECTED, DEADBAND
 
@@ -70,13 +69,11 @@ def held_watts(now: RoundState) -> dict[JobKey, HeldWatts]:
     """Return what running jobs and jobs under way hold, for the bound.
 
     Under a ledger that promises a share of time, and where limits in force keep the cap, a licence counts as it is.
-    Jobs that wait for the resource manager alone hold nothing: it starts them into the open pool.
     """
     jobs, promised, held = now.jobs, now.planner.promised, dict[JobKey, HeldWatts]()
     for slot in now.under_way:
-        if jobs.stage[slot] != Stage.FREE:
-            licence = max(int(jobs.shown_w[slot]), 0)
-            held[jobs.row[slot].key] = HeldWatts(licence, licence)
+        licence = max(int(jobs.shown_w[slot]), 0)
+        held[jobs.row[slot].key] = HeldWatts(licence, licence)
     for slot in now.holding[: now.holders]:
         row, licence, still = jobs.row[slot], max(int(jobs.shown_w[slot]), 0), jobs.row[slot].state == "stopped"
         start_w = int(jobs.start_w[slot]) if still or not promised else 0
