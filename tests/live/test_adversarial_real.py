@@ -169,10 +169,10 @@ def test_components_that_a_restart_orphaned_block_nobody(arena: Site) -> None:
     arena.start(arena.root / "live/live.toml")
     arena.wait_up()
     try:
-        first = [arena.gated("-N1", "-t", "60", "-p", "p1") for _ in range(4)]
+        first = [arena.gated("-N1", "-t", "60", "-p", "p1", "-w", name) for name in ("n3", "n4")]
         arena.wait_running(first)
-        for second in ("p1", "debug"):
-            options = ["-N1", "-t5", "-p", LATE, ":", "-N1", "-t5", "-p", second]
+        for name, second in (("n3", "p1"), ("n4", "debug")):  # the watts suffice, so they are released; a node is busy
+            options = ["-N1", "-t5", "-p", LATE, "-w", name, ":", "-N1", "-t5", "-p", second]
             wait_released(lab, f"{lab.submit(*options, seconds=300)}+1")
         time.sleep(6.0)  # slurmctld saves its state every 5 s
         lab.restart_controller()

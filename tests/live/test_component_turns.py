@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattqueue.live.component_turns import LONGEST_WAIT_S, ComponentGroup, ComponentTurns, Kept
+from wattqueue.live.components import LONGEST_WAIT_S, ComponentGroup, ComponentTurns, Kept
 
 TIMEOUT_S = 30.0
 YES, NO = Kept(room=True, released=True), Kept(room=False, released=False)

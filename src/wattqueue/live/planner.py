@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import UNANSWERED, Job, JobKey, Node, Snapshot
-from wattqueue.live.component_turns import ComponentTurns
+from wattqueue.live.components import ComponentTurns
 from wattqueue.live.decision import Announced, Decider, Decision
 from wattqueue.live.frequency_changes import FrequencyChanges
 from wattqueue.live.goal import Goal

@@ -164,7 +164,7 @@ def _free(now: RoundState, slot: int, details: Details) -> None:
     Each counts as under way, since it may start before the next round. One that carries no watts stops counting after
     ``start_timeout_s``: it may be kept from starting by something that the controller cannot see (a limit, a
     reservation), and must not block the policy for ever. Jobs of several components are held again instead
-    (``live.component_turns``).
+    (``live.components``).
     """
     jobs, row, timeout_s = now.jobs, now.jobs.row[slot], now.planner.rules.start_timeout_s
     placed = now.planner.memory.placed.get(row.key)

@@ -4,7 +4,7 @@ What waits is no power, but it may start before the next round: nodes and watts 
 that the policy starts nobody else on them (semantics, rule 2). The jobs that the controller released were given their
 room by the policy. Of the others (several components, no watts) the policy did not ask whether they fit:
 
-- jobs of several components: ``live.component_turns`` decides when they are released, and for how long they keep room;
+- jobs of several components: ``live.components`` decides when they are released, and for how long they keep room;
 - jobs without watts that fit keep their room: the resource manager starts them at once. Of those that do not fit, and
   of the jobs of several components that do not, the oldest keeps what is free, for a time.
 
@@ -25,8 +25,7 @@ import numpy as np
 
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import Job
-from wattqueue.live.component_turns import ComponentGroup, Kept
-from wattqueue.live.components import complete_jobs
+from wattqueue.live.components import ComponentGroup, Kept, complete_jobs
 from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.site import barred
 from wattqueue.live.stages.occupy import keep_units

@@ -144,8 +144,7 @@ class WattBound:
             case SetPool():
                 exceeds = write.open_w > self.open_w and write.open_w + self.uncovered_w > self.limit_w
             case ReleaseJob():
-                watts = self._started_w(write)
-                exceeds = watts > 0 and self.sum_w + watts > self.limit_w
+                exceeds = (watts := self._started_w(write)) > 0 and self.sum_w + watts > self.limit_w
             case ContinueJob():
                 exceeds = self._resumes_above(write)
             case ChangeJob():
@@ -212,16 +211,13 @@ class WattBound:
         above = self.sum_w + new.bound_w - held.bound_w > self.limit_w
         return above or (more_w > 0 and self.open_w + self.uncovered_w + more_w > self.limit_w)
 
-    def _row(self, write: Write) -> Job | None:
-        return self.rows.get(write.key) if write.key is not None else None
-
     def _started_w(self, write: ReleaseJob) -> int:
         """Return the watts with which a release starts a job, of all its components where it has several."""
-        row = self._row(write)
-        if row is None:
-            return 0
-        rows = [one for one in self.rows.values() if one.whole == row.whole and one.pending] if row.whole else [row]
-        return sum(self._given.get(one.key, max(one.watts, 0)) for one in rows)
+        row = self.rows.get(write.key) if write.key is not None else None
+        rows = [row] if row is not None else []
+        if row is not None and row.whole:
+            rows = [one for one in self.rows.values() if one.whole == row.whole and one.pending]
+        return sum([self._given.get(one.key, max(one.watts, 0)) for one in rows])
 
 
 def limit_w(room_w: float, overshoot_w: float) -> float:
