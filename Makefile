@@ -97,6 +97,8 @@ LOCK = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extra
 
 lock: $(VENV)/.dev ## Renew both lock files (with the oldest Python supported: Debian 12 has 3.11.2)
 	$(LOCK) --upgrade --all-extras --output-file requirements-dev.lock pyproject.toml
+	@# An extra that names another one brings WattQueue itself, which has no hash: the lock would be refused.
+	@sed -i '/^# WARNING: pip install will require/,/^wattqueue @ /d' requirements-dev.lock
 	$(LOCK) --upgrade --extra parts --build-deps-for editable --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
 
 wheel: $(VENV)/.dev ## Wheels in dist: one with compiled kernels for x86-64 (needs gcc), one without

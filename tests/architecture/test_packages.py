@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import Counter
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,12 @@ def test_entry_points_name_what_is_there() -> None:
             EntryPoint(name, value, group).load()
         found = {point.name: point.value for point in entry_points(group=group)}
         assert points.items() <= found.items(), "install this repository again (make does)"
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_a_lock_names_each_package_once_and_nothing_without_a_hash(name: str) -> None:
+    """``pip install --require-hashes`` refuses a lock with WattQueue in it, which an extra that names another brings."""
+    found = re.findall(r"^(\S+)(==| @ )(.*)$", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    assert found
+    assert [package for package, between, _ in found if between != "=="] == []
+    assert [package for package, count in Counter(package for package, *_ in found).items() if count > 1] == []
