@@ -133,7 +133,10 @@ class NodeBook:
         if able not in self._parts:
             of = self.instance.partition
             found = {of[name] for name in (of if able is None else able) if name in of}
-            apart = able is not None and sum(part in found for part in of.values()) > len(able)
+            there = [
+                of[one.name] for one in self.instance.nodes if one.name in of and one.rank not in self.instance.lost
+            ]
+            apart = able is not None and sum(part in found for part in there) > len(able)
             self._parts[able] = sorted(found), apart
         return self._parts[able]
 

@@ -134,12 +134,19 @@ class FluxInstance:
     """Machine partition by name of a node."""
     up: frozenset[int] = frozenset()
     """Ranks on which jobs may start."""
+    lost: frozenset[int] = frozenset()
+    """Ranks that are no part of the instance any more (lost, excluded): nothing says that they are off, so they count
+    their idle watts."""
     by_name: dict[str, FluxNode] = field(init=False)
     by_rank: dict[int, FluxNode] = field(init=False)
 
     def __post_init__(self) -> None:
         self.by_name = {node.name: node for node in self.nodes}
         self.by_rank = {node.rank: node for node in self.nodes}
+
+    def with_states(self, ranks: set[int], down: set[int]) -> FluxInstance:
+        """Return these nodes while some ranks are there, and some of them down."""
+        return FluxInstance(self.nodes, self.partition, frozenset(ranks - down), frozenset(self.by_rank.keys() - ranks))
 
     def names(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """Return names of ranks, without those that the instance does not have any more."""

@@ -185,9 +185,9 @@ class WattQueueScheduler(SafeScheduler):
         """Take over which nodes are up, and those that are left of an instance that shrinks."""
         ranks, down = ranks_of(self.resources), ranks_of(self.resources.copy_down())
         instance = self.cluster.instance
-        if ranks != instance.by_rank.keys():
+        if not ranks <= instance.by_rank.keys():
             instance = self._instance(self.resources.to_dict())
-        self.cluster.nodes.update(FluxInstance(instance.nodes, instance.partition, frozenset(ranks - down)))
+        self.cluster.nodes.update(instance.with_states(ranks, down))
         self.cluster.expiration_s = self.resources.expiration
 
     def feasibility_check(self, msg: Any, jobspec: dict[str, Any]) -> None:

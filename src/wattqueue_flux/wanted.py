@@ -22,7 +22,7 @@ class Wanted:
 
     def __init__(self, queues: Mapping[str, Collection[str]] | None = None) -> None:
         self.queues = queues or {}
-        self._serving: dict[str, Serving] = {}
+        self._serving: dict[tuple[str, frozenset[int]], Serving] = {}
         """The nodes that constraints allow, by their text: most jobs have few different ones."""
 
     def need(self, jobspec: Mapping[str, Any], pool: Any, instance: FluxInstance) -> NodeNeed:
@@ -30,12 +30,13 @@ class Wanted:
         request, queue = pool.parse_resource_request(jobspec), system_of(jobspec).get("queue")
         required = self.queues.get(queue, ()) if isinstance(queue, str) else ()
         wanted = [*([request.constraint] if request.constraint else []), *({"properties": [p]} for p in required)]
-        text = json.dumps(wanted, sort_keys=True)
-        if text not in self._serving:
+        key = json.dumps(wanted, sort_keys=True), instance.lost
+        if key not in self._serving:
             chosen = ranks_of(pool.impl.copy_constraint({"and": wanted})) if wanted else None
             nodes = [
                 node for node in instance.nodes
-                if node.name in instance.partition and (chosen is None or node.rank in chosen)
+                if node.name in instance.partition and node.rank not in instance.lost
+                and (chosen is None or node.rank in chosen)
             ]  # fmt: skip
-            self._serving[text] = Serving.of(nodes, whole=len(nodes) == len(instance.nodes))
-        return need_of(request, self._serving[text])
+            self._serving[key] = Serving.of(nodes, whole=len(nodes) == len(instance.nodes) - len(instance.lost))
+        return need_of(request, self._serving[key])

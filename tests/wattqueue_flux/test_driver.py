@@ -151,6 +151,25 @@ def test_constraints_that_mean_a_whole_partition_tell_no_nodes_apart() -> None:
     assert {row.key: row.partition for row in world.cluster.observe().jobs} == {whole: "all", some: "all"}
 
 
+def test_nodes_that_leave_the_instance_count_their_idle_watts_and_serve_no_job(tmp_path: Path) -> None:
+    """They may be on: what the cap leaves for jobs does not grow."""
+    world = World()
+    controller = make_controller(
+        world.cluster, tmp_path, lambda: world.now_s, cap=Cap.constant(8 * 100.0 + 3 * NET_W), machine=MACHINE,
+        policy=load_policy("easy"),
+    )  # fmt: skip
+    world.cluster.nodes.update(world.cluster.instance.with_states(set(range(2, 8)), {2}))
+    left = world.submit(2, able=frozenset(f"node{k}" for k in range(3, 9)))
+    assert not world.cluster.observe().site.nodes, "these are all that are left: they tell no nodes apart"
+    world.submit(2)
+    controller = controller.renewed()
+    controller.round()
+    rows = world.cluster.observe()
+    assert world.cluster.open_w == 3 * NET_W
+    assert rows.by_key[left].node_names == ("node4", "node5")
+    assert len([row for row in rows.jobs if row.pending]) == 1
+
+
 def test_rows_that_did_not_change_are_the_same_objects() -> None:
     world = World()
     world.submit()
