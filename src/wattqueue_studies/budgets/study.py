@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from wattqueue_studies.budgets.world import (
     RecordedWindows,
 )
 from wattqueue_studies.frame.changes import changes_pictures
+from wattqueue_studies.frame.claim import Judged
 from wattqueue_studies.frame.published import published
 from wattqueue_studies.frame.report import Progress, StudyReport
 from wattqueue_studies.frame.samples import Samples, Trial, TrialFigures, sweep
@@ -40,7 +41,7 @@ WAIT, TURNAROUND, SAVER, OTHER = "wait_h", "turnaround_h", "saver_turnaround_h",
 WINDOW, JOB, WORK, SPEED = "window_kwh", "job_kwh", "fair_work", "fair_speed"
 KEPT, IDLE, FLOOR = "kept_percent", "idle_percent", "floor_percent"
 FEWEST = 20
-"""Draws before a difference is called a gain or a loss."""
+"""Draws before a difference is called a gain or a loss, and an expectation met or not."""
 MORE_IS_BETTER = {WORK, SPEED}
 JUDGED = (
     "Paired by seed. Gain or loss: the 95 % interval lies on that side of 0; a tie includes it. Turnaround and wait in "
@@ -145,7 +146,8 @@ def book_figures(world: BudgetWorld, books: Sequence[Book]) -> dict[str, float]:
 
 def report(design: BudgetDesign, samples: Samples) -> StudyReport:
     """Return tables, claims and figures."""
-    claims = TOLD.judge(samples)
+    found = TOLD.judge(samples)
+    claims = replace(found, rows=[row if row.ours.n >= FEWEST else undecided(row) for row in found.rows])
     parts = [table(samples, setting) for setting in samples.settings]
     parts += [changes(samples, setting) for setting in samples.settings]
     parts.append(savers(design, samples))
@@ -164,6 +166,11 @@ def report(design: BudgetDesign, samples: Samples) -> StudyReport:
         drawn=drawn,
         origin="recorded traces with drawn watts, generated jobs",
     )
+
+
+def undecided(row: Judged) -> Judged:
+    """Return a claim of too few draws without its interval, so that it has no verdict."""
+    return replace(row, ours=Estimate(row.ours.n, row.ours.mean))
 
 
 def table(samples: Samples, setting: str) -> Table:
