@@ -24,7 +24,6 @@ from wattqueue.live.cluster import (
     ClusterError,
     ContinueJob,
     Details,
-    Finding,
     HoldJob,
     Job,
     JobFields,
@@ -41,6 +40,7 @@ from wattqueue.live.cluster import (
     Write,
     apply_each,
 )
+from wattqueue.live.driver import Finding
 from wattqueue_flux.jobspec import NodeNeed
 from wattqueue_flux.nodes import FluxInstance, FluxNode
 

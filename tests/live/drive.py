@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from tests.live.table_check import TableCheck
 from wattqueue.live.assemble import Inputs, build
-from wattqueue.live.cluster import Cluster
 from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.driver import Cluster
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.capfile import CapFile
 from wattqueue.live.features.job_counters import JobCounters
@@ -76,6 +76,7 @@ def make_controller(
     energies: EnergyRecorder | None = None,
     budgets: Path | None = None,
     checked: bool = True,
+    domains: Mapping[str, str] | None = None,
 ) -> Controller:
     """Everything but the loop. ``checked``: whether the table of jobs is looked at after each plan.
 
@@ -98,6 +99,7 @@ def make_controller(
             record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
             shared=shared, targets=targets, consent=consent, misnamed=misnamed,
             shared_nodes=shared_nodes or SharedNodes(), counters=counters, energies=energies, budgets=budgets,
+            domains=domains,
         )
     )  # fmt: skip
     if checked:

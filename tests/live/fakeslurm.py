@@ -19,7 +19,6 @@ from wattqueue.live.cluster import (
     ClusterError,
     ContinueJob,
     Details,
-    Finding,
     HeldBy,
     HoldJob,
     Job,
@@ -31,6 +30,7 @@ from wattqueue.live.cluster import (
     PowerNode,
     ReleaseJob,
     RequeueJob,
+    SetDomains,
     SetDrain,
     SetJobFrequency,
     SetPool,
@@ -42,6 +42,7 @@ from wattqueue.live.cluster import (
     Write,
     apply_each,
 )
+from wattqueue.live.driver import Finding
 
 DRAIN_REASON = "wattqueue: load target"
 HELD_BY: dict[str, HeldBy] = {
@@ -139,6 +140,10 @@ class FakeSlurm:
     last_id: int = 0
     last_priority: int = 4_000_000_000
     findings: Sequence[Finding] = ()
+    domains: dict[str, int] = field(default_factory=dict)
+    """Totals of the licences of power domains."""
+    domains_aside: dict[str, int] = field(default_factory=dict)
+    """What is withheld of each."""
     rules: SiteConstraints = NO_CONSTRAINTS
     """What the site has settled."""
     name: str = "a fake Slurm"
@@ -258,13 +263,25 @@ class FakeSlurm:
                 job.priority, job.reason = 0, "BadConstraints"
             elif len(free) < job.nodes:
                 job.reason = "Resources"
-            elif self.used_w + job.counted_w > self.open_w:
+            elif self.used_w + job.counted_w > self.open_w or not self._domains_fit(job):
                 job.reason = "Licenses"
             else:
                 job.state, job.reason, job.start_s = "RUNNING", "None", self.now_s
                 job.held_nodes = tuple(free[: max(job.nodes, job.most_nodes)])
                 job.starts += 1
                 self.peak_w = max(self.peak_w, self.used_w)
+
+    def _domains_fit(self, job: FakeJob) -> bool:
+        """Whether the licences of power domains that a job carries are free."""
+        return all(
+            self.domain_used(name) + job.licences.get(name, 0) <= max(0, total - self.domains_aside.get(name, 0))
+            for name, total in self.domains.items()
+            if job.licences.get(name, 0)
+        )
+
+    def domain_used(self, name: str) -> int:
+        """What running jobs hold of the licence of a power domain."""
+        return sum(j.licences.get(name, 0) for j in self.running() if not j.freed)
 
     def _free(self, job: FakeJob) -> list[str]:
         """Nodes of its partition on which a job could start."""
@@ -325,7 +342,10 @@ class FakeSlurm:
         details = {row.key: self._details(job) for row, job in zip(rows, listed, strict=True)}
         self._asked("pool")
         pool = Pool(self.total_w, self.held_w, self.reserved_w, self.held_w - self.used_w)
-        return Snapshot(taken_s, rows, nodes, pool, details, frequencies=dict(self.frequencies), site=self.rules)
+        pools = {n: Pool(w, self.domain_used(n), self.domains_aside.get(n, 0)) for n, w in self.domains.items()}
+        return Snapshot(
+            taken_s, rows, nodes, pool, details, frequencies=dict(self.frequencies), site=self.rules, domains=pools
+        )
 
     def apply(self, write: Write) -> None:
         """Carry a write out as Slurm would, unless a fault is due."""
@@ -377,7 +397,8 @@ class FakeSlurm:
             job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
             job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",
             (job.nodes, most), job.array, job.task, job.whole, job.component,
-            native=tuple(name for name in job.licences if name != "watts"),
+            native=tuple(name for name in job.licences if name not in ("watts", *self.domains)),
+            domains=tuple((name, watts) for name, watts in job.licences.items() if name in self.domains),
         )  # fmt: skip
         old = self._rows.get(job.id)
         # NaN differs from itself: a start that is not there must not make a row another one
@@ -416,6 +437,8 @@ class FakeSlurm:
         match write:
             case SetPool():
                 self.reserved_w = self.total_w - max(0, write.open_w - (self.held_w - self.used_w))
+            case SetDomains():
+                self.domains_aside |= {name: self.domains[name] - open_w for name, open_w in write.open_w}
             case SetJobFrequency():
                 self.frequencies |= {write.target: write.khz}
                 if not write.khz:
@@ -481,6 +504,10 @@ class FakeSlurm:
                 job.licences.pop("watts", None)
             elif recount or new.watts != job.licences.get("watts"):  # slurmctld drops an update to the same text
                 job.licences["watts"], job.freed = new.watts, False
+        if new.domains is not None:
+            if any(watts > self.domains[name] for name, watts in new.domains):
+                raise ClusterError("Invalid license specification")
+            job.licences = {n: w for n, w in job.licences.items() if n not in self.domains} | dict(new.domains)
         if new.node_count is not None:
             job.nodes, job.most_nodes = new.node_count
         job.partition = job.partition if new.partition is None else new.partition

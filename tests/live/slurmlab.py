@@ -137,6 +137,8 @@ class SlurmLab:
     shared: int = 0
     memory: bool = False
     """Whether memory is a consumable resource, so that --mem-per-cpu decides the number of nodes."""
+    domains: str = ""
+    """Licences of power domains, as slurm.conf states them."""
     lua: str | None = None
     task_prolog: Path | None = None
     extra: Sequence[str] = ()
@@ -218,7 +220,7 @@ class SlurmLab:
         yield f"SchedulerParameters={self.scheduler}\nPriorityType=priority/basic"
         yield "SlurmctldDebug=info\nSlurmdDebug=info\nSlurmctldTimeout=120\nSlurmdTimeout=300\nInactiveLimit=0"
         yield "KillWait=2\nMinJobAge=3600\nMessageTimeout=60\nMaxJobCount=30000\nMailProg=/bin/true"
-        yield f"Licenses=watts:{self.licences_w}"
+        yield f"Licenses=watts:{self.licences_w}{',' if self.domains else ''}{self.domains}"
         yield f"JobAcctGatherType=jobacct_gather/{'linux' if self.energy else 'none'}"
         suspend, resume = self._power_programs()
         yield f"SuspendProgram={suspend}\nResumeProgram={resume}\nSuspendTime=360000"

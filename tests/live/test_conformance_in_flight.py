@@ -18,8 +18,8 @@ from tests.live.drive import ACCEPTS_ALL, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import NET_W, TOTAL_W, Site
 from tests.live.slurmlab import SlurmLab
-from wattqueue.live.cluster import Cluster
 from wattqueue.live.controller import Controller
+from wattqueue.live.driver import Cluster
 from wattqueue.live.planner import Rules
 from wattqueue.live.recordings.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster

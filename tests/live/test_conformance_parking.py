@@ -14,17 +14,8 @@ import pytest
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import NET_W, TOTAL_W
 from tests.live.slurmlab import SlurmLab, wait_for
-from wattqueue.live.cluster import (
-    ChangeJob,
-    Cluster,
-    ContinueJob,
-    Job,
-    JobFields,
-    RequeueJob,
-    Snapshot,
-    StopJob,
-    Write,
-)
+from wattqueue.live.cluster import ChangeJob, ContinueJob, Job, JobFields, RequeueJob, Snapshot, StopJob, Write
+from wattqueue.live.driver import Cluster
 from wattqueue.live.slurm.cluster import SlurmCluster
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
-from wattqueue.live.assemble import targets_of
 from wattqueue.live.config import load_config
+from wattqueue.live.features.configured import targets_of
 from wattqueue.live.features.target_file import TargetFile
 from wattqueue.model.signals import Cap
 

@@ -13,10 +13,10 @@ from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.power_model import ModelMeter, Phases, PowerModel, follow, quiet_then_full, steady
 from wattqueue.errors import InputError
-from wattqueue.live.assemble import rules_of
 from wattqueue.live.config import LiveConfig, SlurmSection, TelemetrySection
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.agent_controls import load_live_policy
+from wattqueue.live.features.configured import rules_of
 from wattqueue.live.planner import Rules
 from wattqueue.live.telemetry.base import PowerSample, Reading, Telemetry, frozen_after
 from wattqueue.live.watts.bound import AcceptedOvershoot

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.sim.test_against_twin import Scripted, random_script, targeted_world
+from tests.sim.test_supply import under_supply
 from tests.sim.workloads import World, random_world
 from wattqueue.kernels import codes
 from wattqueue.model.consent import Consent
@@ -49,7 +51,10 @@ def by_snapshot(world: World, **more: Any) -> Simulation:
     )
     simulation.go()
     rejected = simulation.log.state == codes.REJECTED
-    assert custom.passes > 0 or rejected.all(), "whatever is not rejected at its submission waits for a pass"
+    # no pass is asked while a power domain is above its limit
+    assert custom.passes > 0 or rejected.all() or world.machine.supply, (
+        "whatever is not rejected at its submission waits for a pass"
+    )
     return simulation
 
 
@@ -61,6 +66,16 @@ def test_snapshots_start_the_same_jobs(seed: int) -> None:
     np.testing.assert_array_equal(compiled.schedule.start_s, ours.schedule.start_s)
     np.testing.assert_array_equal(compiled.schedule.option, ours.schedule.option)
     assert not ours.notes
+
+
+@pytest.mark.compiled
+@examples(25)
+@given(SEEDS)
+def test_snapshots_count_what_runs_in_power_domains(seed: int) -> None:
+    world = under_supply(seed, random_world(seed))
+    compiled, ours = world.engine(), by_snapshot(world).result()
+    np.testing.assert_array_equal(compiled.schedule.state, ours.schedule.state)
+    np.testing.assert_array_equal(compiled.schedule.start_s, ours.schedule.start_s)
 
 
 def expect_same_by_snapshots(world: World, script: Any) -> None:

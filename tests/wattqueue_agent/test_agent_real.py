@@ -14,8 +14,9 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.broker_site import BrokerSite, blocks, broker_site
 from wattqueue.live.agents import AgentLink, AgentState, Desired
-from wattqueue.live.assemble import assemble, sources_of
+from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
+from wattqueue.live.features.configured import sources_of
 from wattqueue.live.telemetry.base import Telemetry
 
 

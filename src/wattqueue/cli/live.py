@@ -35,6 +35,7 @@ import typer
 
 from wattqueue.cli._live_hres import export_hres
 from wattqueue.cli._live_page import serve
+from wattqueue.cli._live_status import status_rows
 from wattqueue.errors import InputError
 from wattqueue.terminal import say
 from wattqueue.verbs import Printed, verb_of
@@ -228,8 +229,8 @@ def _licence_lines(settings: LiveConfig) -> list[str]:
 
     Raises: InputError where they are to be lowered and nothing bounds what jobs draw later.
     """
-    from wattqueue.live.assemble import rules_of
     from wattqueue.live.features.agent_controls import load_live_policy
+    from wattqueue.live.features.configured import rules_of
     from wattqueue.live.managed import managed_machine, site_of
     from wattqueue.live.watts.lowering import conditions_of, licence_rules, require_condition
 
@@ -290,7 +291,7 @@ def status(printed: Printed, config: ConfigOption) -> None:
         values |= {"age_s": age_s, "heartbeat_age_s": beat.age_s, "problems": [*beat.problems, *values["problems"]]}
         text = json.dumps(values, sort_keys=True, indent=1)
         table = Table(title=f"wattqueue live, {values['mode']}, {age_s:.0f} s ago", show_header=False)
-        for name, value in _lines(values):
+        for name, value in status_rows(values):
             table.add_row(name, value)
     printed.show(lambda: text, lambda: Console().print(table))
 
@@ -306,47 +307,6 @@ def _show_compiling(since_s: float, printed: Printed) -> None:
             "until its first round Slurm schedules alone, under the pool as it was left",
         ],
     )
-
-
-def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows of the status table: budget first, then counts, then everything that needs attention.
-
-    ``values`` is the content of the status file; a row is (name, text). Watts are printed in kW; None is a figure
-    that does not exist (no cap in force, nothing measured). The row of the pool is there where Slurm has a licence
-    pool. Problems come last but one, each in a row of its own, so that none is cut off.
-    """
-    from wattqueue.live.watts.lowering import LicenceRules
-
-    def watts(value: float | None) -> str:
-        """Return watts in kW; ``none`` where there is no figure."""
-        return "none" if value is None else f"{value / 1e3:,.2f} kW"
-
-    pool = values["pool_w"]
-    rows = [("cap", watts(values["cap_w"]))]
-    if (limit_w := values.get("limit_w", values["cap_w"])) != values["cap_w"]:
-        rows.append(("load target", f"{watts(limit_w)} (with the rise after it)"))
-    rows.append(("counted", watts(values["counted_w"])))
-    rows.append(("measured", "not measured" if values["measured_w"] is None else watts(values["measured_w"])))
-    if pool is not None:
-        rows.append(("pool", f"{pool['used']:,} of {pool['open']:,} W (of {pool['total']:,} in slurm.conf)"))
-    shared = values.get("shared_nodes", {"open": 0, "closed": 0})
-    if shared["open"] or shared["closed"]:
-        closed = f", {shared['closed']:,} drained and empty" if shared["closed"] else ""
-        rows.append(("shared nodes", f"{watts(shared['counted_w'])} ({shared['open']:,} at their maximum{closed})"))
-    rows += [(group, _counts(values[group])) for group in ("jobs", "nodes", "telemetry")]
-    if "licences" in values:
-        rows += LicenceRules(**values["licences"]).rows()
-    if not values["telemetry_ok"]:
-        rows.append(("telemetry is lost", "admitting by maxima, raising nothing"))
-    rows += [("problem", text) for text in (*values["problems"], *values["errors"])]
-    rows += [("would", text) for text in values["would"]]
-    rows.append(("round", f"{values['round_s'] * 1e3:.0f} ms"))
-    return rows
-
-
-def _counts(values: dict[str, int]) -> str:
-    """Return ``3 running, 2 under way`` for a group of counts."""
-    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in values.items())
 
 
 @app.command()
@@ -431,19 +391,19 @@ def release(
 
     Exit status: 0 if every release succeeded, 1 if some failed, 2 if Slurm cannot be read, 3 while a controller runs.
     """
-    from wattqueue.live.release import TIMEOUT_S, BestEffortLog, at_work, read_settings, release_all
+    from wattqueue.live.release import TIMEOUT_S, BestEffortLog, at_work, licences_of, read_settings, release_all
     from wattqueue.live.slurm.cluster import SlurmCluster
     from wattqueue.live.slurm.commands import Commands
 
     # Not load_config: a release must work with a configuration that the controller would refuse.
     settings = read_settings(config)
     environment = {"SLURM_CONF": settings.conf} if settings.conf else {}
-    cluster = SlurmCluster(Commands(TIMEOUT_S, environment, settings.bin_dir))
+    cluster = SlurmCluster(Commands(TIMEOUT_S, environment, settings.bin_dir), domains=licences_of(settings))
 
     def audit() -> Any:
         """Open the audit log; called by BestEffortLog, which catches whatever fails here."""
-        from wattqueue.live.assemble import audit_of
         from wattqueue.live.config import load_config
+        from wattqueue.live.features.configured import audit_of
         from wattqueue.live.state.database import open_state
 
         return audit_of(load_config(config), open_state(settings.state), "release")

@@ -34,6 +34,7 @@ from wattqueue.live.cluster import (
     JobKey,
     ReleaseJob,
     RequeueJob,
+    SetDomains,
     SetPool,
     SetPriority,
     Write,
@@ -129,7 +130,7 @@ class Applier:
             failed |= {one.write.key for one in done if one.error and one.write.key is not None}
             tried = [one for one in done if one.error and not one.error.startswith(LEFT_OUT)]
             # a pool or a job's watts that could not be lowered leaves no room to start anything on
-            blocked |= any(isinstance(one.write, SetPool | HoldJob | RequeueJob) for one in tried)
+            blocked |= any(isinstance(one.write, SetPool | SetDomains | HoldJob | RequeueJob) for one in tried)
             if tried and self.clock() - begin_s > SLOW_S:
                 break
         return outcomes

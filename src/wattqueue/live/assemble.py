@@ -17,7 +17,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,19 +26,29 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError
-from wattqueue.live.agents import agents_behind
 from wattqueue.live.apply import Applier
-from wattqueue.live.cluster import Cluster, Finding, Node
+from wattqueue.live.cluster import Node
 from wattqueue.live.config import LimitsSection, LiveConfig
 from wattqueue.live.consent_tags import SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.decision import Decider, require_live
-from wattqueue.live.entry_points import TargetExtension, live_extension
+from wattqueue.live.driver import Cluster, Finding
 from wattqueue.live.extension import Extension
 from wattqueue.live.features.agent_controls import AppSources, load_live_policy
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.budgets import LiveBudgets, budgets_extension
 from wattqueue.live.features.capfile import CapFile, cap_extension
+from wattqueue.live.features.configured import (
+    applications_of,
+    audit_of,
+    layout_of,
+    misnamed_of,
+    require_frequencies,
+    rules_of,
+    run_dir_of,
+    sources_of,
+    targets_of,
+)
 from wattqueue.live.features.consent import Consents, consent_extension
 from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.features.job_energy import EnergyRecorder, energies_of, energy_extension
@@ -48,13 +58,12 @@ from wattqueue.live.features.load_targets import TargetedCap, TargetSource, dema
 from wattqueue.live.features.misnamed import MisnamedRecord, misnamed_extension
 from wattqueue.live.features.node_limits import agents_extension, limits_of
 from wattqueue.live.features.run_history import RunHistory
-from wattqueue.live.features.target_file import TargetFile
+from wattqueue.live.features.supply import binds, licences_of, supply_extension
 from wattqueue.live.features.teaching import Teacher, teacher_extension
 from wattqueue.live.files.reading import read_secret
-from wattqueue.live.files.status import HEAD, RunDir, notify, status_text
-from wattqueue.live.guard.client import GuardedRunDir, connection_to
-from wattqueue.live.guard.required import chooses_frequencies, require_accepted
-from wattqueue.live.limits_guard.client import limits_at
+from wattqueue.live.files.status import RunDir, notify, status_text
+from wattqueue.live.files.supply_limits import GATE
+from wattqueue.live.guard.required import require_accepted
 from wattqueue.live.managed import managed_machine, shared_nodes, site_of
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
@@ -73,11 +82,9 @@ from wattqueue.live.state.database import open_state, upgrade_state
 from wattqueue.live.state.memory import ControllerState
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
-from wattqueue.live.telemetry.pm_counters import PmCounters
-from wattqueue.live.telemetry.powercap import Powercap
-from wattqueue.live.telemetry.prometheus import Prometheus
 from wattqueue.live.warm_up import run_small_rounds, warm_up
-from wattqueue.live.watts.lowering import conditions_of, parse_overshoot, require_condition
+from wattqueue.live.watts.domains import LiveDomains
+from wattqueue.live.watts.lowering import conditions_of, require_condition
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale
@@ -85,48 +92,6 @@ from wattqueue.policy.effects import Situation, without_effect
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy
 from wattqueue.store.failures import cause
-
-
-def sources_of(config: LiveConfig) -> list[TelemetrySource]:
-    """Return the telemetry sources in order of trust: the closest to the hardware first."""
-    t = config.telemetry
-    sources: list[TelemetrySource] = []
-    if t.powercap:
-        sources.append(Powercap(t.powercap, t.other_w))
-    if t.pm_counters:
-        sources.append(PmCounters(t.pm_counters))
-    if t.broker is not None:
-        socket = None if config.guard is None else config.guard.limits_socket
-        sources.append(agents_behind(t.broker, t.other_w, None if socket is None else limits_at(socket)))
-    if t.prometheus_url:
-        token = read_secret(t.prometheus_token_file) if t.prometheus_token_file is not None else ""
-        where = (t.prometheus_url, t.prometheus_query, t.prometheus_label, t.prometheus_fresh_query)
-        sources.append(Prometheus(*where, token=token, resolution_w=t.prometheus_resolution_w))
-    return sources
-
-
-def run_dir_of(config: LiveConfig, *, across_hosts: bool) -> RunDir:
-    """Return the controller's run folder; where a guard writes, lease and heartbeat are the guard's."""
-    if config.guard is None:
-        return RunDir(config.run_dir, across_hosts)
-    return GuardedRunDir(config.run_dir, across_hosts, guard=connection_to(config.guard.socket))
-
-
-def rules_of(config: LiveConfig) -> Rules:
-    """Return the planner's rules."""
-    t = config.telemetry
-    return Rules(
-        config.mode, config.start_timeout_s, config.starts_a_cycle, config.slurm.write_priority,
-        config.slurm.place_nodes, config.slurm.power_nodes, t.track_running and t.any_node_source,
-        t.warm_up_s, t.margin, idle_tolerance=t.idle_tolerance, licence_floor=t.licence_floor,
-        sets_frequency=config.frequency_dir is not None, overshoot=parse_overshoot(t.accepted_overshoot),
-    )  # fmt: skip
-
-
-def audit_of(config: LiveConfig, engine: Engine, who: str, clock: Callable[[], float] = time.time) -> Audit:
-    """Return the audit log of this configuration; ``who`` names the process in each row."""
-    key = read_secret(config.audit_key_file).encode() if config.audit_key_file is not None else b""
-    return Audit(engine, who, clock, key, config.run_dir / HEAD)
 
 
 @dataclass(frozen=True)
@@ -179,6 +144,8 @@ class Inputs:
     """Records the energy of jobs, where the site asks for it."""
     budgets: Path | None = None
     """Its file of budgets."""
+    domains: Mapping[str, str] | None = None
+    """Licences of power domains; None where a policy is refused that domains could hold back."""
 
 
 def refuse_second(shared: SharedLease) -> None:
@@ -219,8 +186,7 @@ def assemble(
     ``cluster`` stands in for the configured Slurm, ``clock`` for the time. ``waiting`` takes the lease of the
     database: by default it refuses where another controller is at work, a standby waits.
 
-    Raises: InputError, MachineError or ClusterError naming the part of the configuration that cannot be used; in
-    control mode also where what is installed on the cluster contradicts it.
+    Raises: InputError, MachineError or ClusterError for what cannot be used, or contradicts what is installed.
     """
     machine, common = managed_machine(config), shared_nodes(config)
     # a percentage is of all that the cap covers; of as many nodes as the machine file states, until Slurm is read
@@ -237,20 +203,19 @@ def assemble(
         policy = policy if misnamed is None else misnamed.into(policy)
         meters, names = config.telemetry.any_node_source, config.slurm.place_nodes != "never"
         require_condition(policy, conditions_of(policy, rules_of(config).overshoot, agents=agents), follows=measures)
-        require_live(policy, machine, names_nodes=names, agents=agents, measures=measures, meters=meters)
+        require_live(policy, machine, names_nodes=names, agents=agents, measures=measures, meters=meters, **tested)
         return policy
 
+    tested = {"domains": (licences := licences_of(config, machine)) is not None}
     policy = policy_of(machine)
-    _require_frequencies(config, machine, policy)
+    require_frequencies(config, machine, policy)
     sources, targets = sources_of(config), targets_of(config, whole, lambda: caps.cap)
-    if cluster is None:  # after the files: what is wrong in them is found without a Slurm
-        # a cap that cannot be read now says nothing about the pool that was installed
+    if cluster is None:  # after the files; a cap that cannot be read now says nothing about the pool that was installed
         readable = config.model_copy(update={"cap": "none"}) if caps.closed else config
         cluster = connect_controller(readable, clock, priorities=stated(policy.order, "site_priorities", False))
     findings = _require_installed(config, cluster)
     rules = replace(rules_of(config), without_jobs_w=require_accepted(config, policy, machine))
-    nodes = cluster.observe().nodes
-    layout = layout_of(config, nodes, machine, common)
+    layout = layout_of(config, (nodes := cluster.observe().nodes), machine, common)
     if layout.listed:  # other nodes than in the machine file: tables by node and caps in percent are of these
         policy = policy_of(layout.machine)
     if layout.listed or common.partitions:
@@ -285,7 +250,7 @@ def assemble(
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
             shared_nodes=common, submit=submit_file_of(config, cluster, matched, run_dir.holds_lease, clock),
             energies=energies_of(config.energy, config.run_dir, accounting, partial(managers, commands_for(config))),
-            budgets=None if config.budgets is None else config.budgets.file,
+            budgets=None if config.budgets is None else config.budgets.file, domains=licences,
         )
     )  # fmt: skip
 
@@ -300,21 +265,6 @@ def _require_installed(config: LiveConfig, cluster: Cluster) -> Sequence[Finding
     return findings
 
 
-def _require_frequencies(config: LiveConfig, machine: Machine, policy: Policy) -> None:
-    """Raise InputError where a policy chooses frequencies that nothing can set."""
-    if config.frequency_dir is not None and not config.frequency_dir.is_dir():
-        hint = "make it, on storage all nodes see"
-        raise InputError("frequency_dir is no folder", where=config.frequency_dir, hint=hint)
-    by_file = config.frequency_dir is not None and not any(part.gpu_caps_w for part in machine.partitions)
-    carried = by_file or config.telemetry.broker is not None
-    if config.mode == "control" and chooses_frequencies(policy, machine) and not carried:
-        raise InputError(
-            f"policy {policy.name} chooses frequencies, and nothing sets them: jobs would draw more than they count",
-            where="frequency_dir",
-            hint="name a folder that all nodes see (not for GPU limits), or the broker of agents in [telemetry.broker]",
-        )
-
-
 def build(given: Inputs, before: Controller | None = None) -> Controller:
     """Build a controller, complete, from inputs that were read and checked.
 
@@ -323,8 +273,10 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     policy, layout, rules = given.policy, given.layout, given.rules
     old = before.meter if before is not None else None
     metrics = old if isinstance(old, LiveMetrics) else LiveMetrics(rules.mode)
-    require_live(policy, layout.machine, meters=bool(given.sources))
-    decider = Decider(policy, layout, power_nodes=rules.power_nodes, timeout_s=rules.start_timeout_s)
+    tested = given.domains is not None and binds(layout.machine)
+    domains = LiveDomains(layout, given.domains or {}) if tested else None
+    require_live(policy, layout.machine, meters=bool(given.sources), domains=tested)
+    decider = Decider(policy, layout, power_nodes=rules.power_nodes, timeout_s=rules.start_timeout_s, domains=tested)
     predictor, memory = Predictor(decider.session, layout), ControllerState(given.state)
     measured_jobs, run_history = MeasuredJobs(given.state, metrics.learned), RunHistory(given.state)
     predictor.learn(measured_jobs.recall())
@@ -334,6 +286,10 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     extensions = _extensions(given, memory, teacher)
     cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
     planner = Planner(layout, policy, cap, rules, memory, predictor, decider, plan_with(extensions), given.shared_nodes)
+    planner.domains = domains
+    if domains is not None:
+        extensions.insert(0, supply_extension(domains, given.run_dir.folder))
+        planner.stages, planner.placement.gate = plan_with(extensions), ((GATE, 1),) if domains.licences else ()
     if given.misnamed is not None:
         planner.ignored = given.misnamed.ignores
     planner.ran = {ran.request.key: ran for ran in teacher.left_running()}
@@ -383,48 +339,11 @@ def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> lis
     return found if given.submit is None else [*found, submit_extension(given.submit)]
 
 
-def targets_of(config: LiveConfig, machine: Machine, cap: Callable[[], Cap] = Cap.none) -> TargetSource | None:
-    """Return the configured source of load targets; ``cap`` gives the site's.
-
-    Raises: InputError where a file of it cannot be used.
-    """
-    section = config.openadr
-    if section is None:
-        return None if config.targets is None else TargetFile(config.targets, machine, cap, config.run_dir)
-    extension: TargetExtension = live_extension("openadr")
-    return extension.source(section, machine, config.run_dir, controls=config.mode == "control")
-
-
 def with_nodes(given: Inputs, nodes: Sequence[Node]) -> Inputs:
     """Return inputs whose layout has these nodes; the rest as it is."""
     layout = given.layout
     renamed = {name: layout.machine.partitions[row].name for name, row in layout.partition_of.items()}
     return replace(given, layout=Layout.of(layout.machine, nodes, renamed))
-
-
-def layout_of(config: LiveConfig, nodes: Sequence[Node], machine: Machine, shared: SharedNodes) -> Layout:
-    """Match the nodes of the cluster with the units of the machine.
-
-    Raises: MachineError where a partition has no nodes, a maximum is not stated, or a managed node is shared.
-    """
-    layout = Layout.of(machine, nodes, config.slurm.partitions)
-    shared.refuse_mixed(layout, nodes)
-    for p in range(len(machine.partitions)):
-        layout.most_net_w(p)  # raises where the maximum is missing: better now than in a round
-    return layout
-
-
-def applications_of(config: LiveConfig) -> Applications | None:
-    """Return the configured application database. Raises: InputError for one that cannot be opened."""
-    section = config.applications
-    return None if section is None else Applications.open(section.database, section.coefficients, section.first_run)
-
-
-def misnamed_of(config: LiveConfig, applications: Applications | None) -> MisnamedRecord | None:
-    """Return what follows from misnamed jobs; None where the configuration asks for nothing."""
-    if applications is None or config.applications is None or config.applications.misnamed is None:
-        return None
-    return MisnamedRecord(applications.database, config.applications.misnamed.ladder())
 
 
 def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> bool:

@@ -1,7 +1,7 @@
 """A cluster as the controller sees it: jobs, nodes and the pool of watts, and the writes that change them.
 
 Everything in ``live`` but its drivers works on these types. A *driver* is a folder beside this module (``live/slurm``)
-with one class that implements :class:`Cluster`: ``observe`` returns a :class:`Snapshot`, ``apply`` carries one write
+with one class that implements ``driver.Cluster``: ``observe`` returns a :class:`Snapshot`, ``apply`` carries one write
 out. Another resource manager is another folder; docs/guide/driver.md lists what a driver has to promise.
 
 Rules that hold for every snapshot:
@@ -117,6 +117,8 @@ class Job(NamedTuple):
     reservation, a node that is not there. Only a job that nobody holds has such a reason."""
     native: object = None
     """What the driver needs to write the job again; nobody else reads it."""
+    domains: tuple[tuple[str, int], ...] = ()
+    """Watts that the resource manager counts for it in power domains, by their licences (``live.watts.domains``)."""
 
     @property
     def pending(self) -> bool:
@@ -260,6 +262,8 @@ class Snapshot:
     """What beside the lists could not be read, for the status."""
     site: SiteConstraints = NO_CONSTRAINTS
     """Priorities, limits, reservations and other constraints that the site has settled."""
+    domains: Mapping[str, Pool] = field(default_factory=dict)
+    """Watts of power domains by their licences, as ``pool``; those that the resource manager counts."""
 
     @cached_property
     def by_key(self) -> dict[JobKey, Job]:
@@ -283,6 +287,8 @@ class JobFields(NamedTuple):
     """Nodes that the job must get; empty lifts the requirement."""
     limit_s: float | None = None
     comment: str | None = None
+    domains: tuple[tuple[str, int], ...] | None = None
+    """Watts in power domains, by their licences, all of them."""
 
     def __str__(self) -> str:
         """Return the fields that are set as ``name=value``, for the audit log."""
@@ -294,7 +300,9 @@ def _text(name: str, value: object) -> str:
     """Return a field's value for the audit log."""
     if name == "node_count" and isinstance(value, tuple):
         return "-".join(map(str, value))
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return ",".join(one if isinstance(one, str) else ":".join(map(str, one)) for one in value)
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -328,6 +336,13 @@ class SetPool(Write, kind="pool"):
     """
 
     open_w: int
+
+
+@dataclass(frozen=True)
+class SetDomains(Write, kind="domains"):
+    """Let running jobs hold so many watts of power domains together, by their licences: all of them."""
+
+    open_w: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -404,13 +419,6 @@ def only_reduces_power(write: Write, row: Job | None) -> bool:
     return not (frees or isinstance(write, SetDrain) or (isinstance(write, PowerNode) and write.on))
 
 
-class Finding(NamedTuple):
-    """Something installed that contradicts the configuration. ``fatal``: the cap or the control would not hold."""
-
-    what: str
-    fatal: bool
-
-
 class WriteDriver(Protocol):
     """What carries out the writes of a cluster."""
 
@@ -426,29 +434,6 @@ class WriteDriver(Protocol):
 
         ``apply_each`` is a correct implementation; a driver may do better.
         """
-        ...
-
-
-class Cluster(WriteDriver, Protocol):
-    """What a driver implements. It is used by one thread."""
-
-    @property
-    def name(self) -> str:
-        """Name of the resource manager in messages."""
-        ...
-
-    def observe(self) -> Snapshot:
-        """Return the cluster now.
-
-        Nothing is returned from half of the lists: a decision on them could start a job twice. The pool is
-        read after the jobs; read before, it would still count a job that ended in between.
-
-        Raises: ClusterError where a list cannot be read, or is cut short.
-        """
-        ...
-
-    def check(self) -> Sequence[Finding]:
-        """Compare what is installed on the cluster with what the configuration needs, at the start."""
         ...
 
 

@@ -53,6 +53,8 @@ class SlurmSection(Section):
     """Machine partitions to manage, by name; empty: all of the machine file. Jobs elsewhere are left alone."""
     shared: tuple[str, ...] = ()
     """Machine partitions whose nodes jobs share: Slurm schedules them, and each node counts its maximum once."""
+    domains: dict[str, str] = Field(default_factory=dict)
+    """Licence of each power domain of the machine file that Slurm counts, too: ``{ rack1 = "w1" }``."""
     pool: Literal["reservation", "reconfigure"] = "reservation"
     """How the pool follows the cap: by a licence reservation, or by rewriting a file that slurm.conf includes."""
     pool_file: Path | None = None

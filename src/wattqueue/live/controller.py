@@ -42,7 +42,8 @@ from dataclasses import dataclass, field, replace
 
 from wattqueue.errors import WattQueueError
 from wattqueue.live.apply import Applier
-from wattqueue.live.cluster import Cluster, ClusterError, HoldJob, Node, Snapshot
+from wattqueue.live.cluster import ClusterError, HoldJob, Node, Snapshot
+from wattqueue.live.driver import Cluster
 from wattqueue.live.extension import Extension, Place, beside
 from wattqueue.live.files.liveness import note_blind
 from wattqueue.live.files.status import RunDir

@@ -63,13 +63,15 @@ def require_live(
     agents: bool = True,
     measures: bool = True,
     meters: bool = True,
+    domains: bool = False,
 ) -> Capabilities:
     """Return what a policy does, if a live controller carries it out.
 
     ``names_nodes``: whether starts may ask for nodes by name; a policy that tells nodes apart needs it. ``agents``:
     whether agents of nodes are configured; a control that holds the budget by limits needs them. ``measures``: whether
     licences of running jobs follow what is measured of their nodes; a measured ledger needs it. ``meters``: whether the
-    nodes' power is measured at all; an adaptive ledger needs it.
+    nodes' power is measured at all; an adaptive ledger needs it. ``domains``: whether starts are tested against power
+    domains (``live.watts.domains``).
 
     Asks its estimator about no job, for the choices that show in a prediction only; tables of a wrong shape show there
     already.
@@ -98,6 +100,16 @@ def require_live(
             where=policy.name,
             hint='use runtime = "recent-quantile" or "nearest"',
         )
+    if domains and needs.controls:
+        raise PolicyError(
+            f"control {part_name(type(needs.controls[0]))} is not combined with power domains live yet",
+            where=policy.name,
+            hint="choose a row without controls, or limits that the greatest watts of their units keep (max_w)",
+        )
+    untested = "a pass that looks ahead" if needs.looks_ahead else needs.ledger
+    if domains and (needs.looks_ahead or needs.measured is not None):
+        hint = 'use ledger = "predicted", and a pass that does not look ahead'
+        raise PolicyError(f"{untested} is not combined with power domains live yet", where=policy.name, hint=hint)
     nobody = KnownJobs.of(Jobs.build([], [], []))
     options = len(machine.option_partition)
     prediction = Prediction(np.zeros((0, options)), np.ones((0, options)))
@@ -105,7 +117,7 @@ def require_live(
     if asked and "estimator" not in needs.oracle_axes:
         prediction = policy.estimator.predict(nobody, machine)
         check_prediction(nobody, machine, prediction)
-    driver = replace(ROUND, telemetry=measures, site_meter=meters)
+    driver = replace(ROUND, telemetry=measures, site_meter=meters, supply=domains)
     if not names_nodes:
         name = 'a controller with place_nodes = "never"'
         driver = replace(driver, name=name, ranked_placement=False, unit_factors=False)
@@ -253,13 +265,15 @@ class Decision(NamedTuple):
 class Decider:
     """Decides round after round for one policy."""
 
-    def __init__(self, policy: Policy, layout: Layout, *, power_nodes: bool, timeout_s: float) -> None:
-        """Begin a session. ``timeout_s``: see ``NodeOrders``.
+    def __init__(
+        self, policy: Policy, layout: Layout, *, power_nodes: bool, timeout_s: float, domains: bool = False
+    ) -> None:
+        """Begin a session. ``timeout_s``: see ``NodeOrders``; ``domains``: see ``require_live``.
 
         Raises: PolicyError for a policy that a live controller does not carry out.
         """
         self.layout = layout
-        self.session = Session(policy, require_live(policy, layout.machine), report=True)
+        self.session = Session(policy, require_live(policy, layout.machine, domains=domains), report=True)
         self.abilities = round_abilities(
             {} if power_nodes else dict.fromkeys((StopNode, WakeNode, DrainNode), NO_POWER_RIGHT)
         )

@@ -24,7 +24,7 @@ number of nodes is pinned to one number, so that the job is given neither more n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from wattqueue.live.cluster import (
     PowerNode,
     ReleaseJob,
     RequeueJob,
+    SetDomains,
     SetDrain,
     SetJobFrequency,
     SetPool,
@@ -82,6 +83,8 @@ class JobGoal(NamedTuple):
     """Stop a job that is shown as stopped, once more."""
     component_only: bool = False
     """Write to one component by its own number: the job that it belongs to is gone."""
+    domains: tuple[tuple[str, int], ...] | None = None
+    """Watts to count in power domains, by their licences: all of them."""
 
 
 class NodeGoal(NamedTuple):
@@ -105,6 +108,13 @@ class Goal(NamedTuple):
     nodes: tuple[NodeGoal, ...] = ()
     requeue: tuple[tuple[JobKey, str], ...] = ()
     why_pool: str = ""
+    domains: tuple[tuple[str, int], ...] = ()
+    """Watts that running jobs may hold in power domains together, by their licences; those not named are left."""
+
+
+def counted_text(counts: Sequence[tuple[str, int]]) -> str:
+    """Return counts of licences as ``NAME:COUNT,...``."""
+    return ",".join(f"{name}:{count}" for name, count in counts)
 
 
 def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
@@ -135,14 +145,15 @@ def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
     # together by kind, so that each kind is carried out at once
     parking.sort(key=lambda write: not isinstance(write, StopJob))
     raising.sort(key=lambda write: isinstance(write, ContinueJob))
+    fewer, more = _domains(snapshot, goal)
     pool = list(_pool(snapshot, goal))
     grows = bool(pool) and int(pool[0].after) > int(pool[0].before)
     power = [w for node in goal.nodes for w in _power(snapshot, node)]
-    safe = [*([] if grows else pool), *lowering, *requeue, *power]
+    safe = [*([] if grows else pool), *fewer, *lowering, *requeue, *power]
     rows = snapshot.by_key
     marked = [replace(w, reduces_power=only_reduces_power(w, rows.get(w.key) if w.key else None)) for w in safe]
     # not marked as lowering: nobody would continue a job whose stop was not stored
-    return [*marked, *parking, *raising, *(pool if grows else []), *starting]
+    return [*marked, *parking, *raising, *(pool if grows else []), *more, *starting]
 
 
 def _pool(snapshot: Snapshot, goal: Goal) -> Iterator[SetPool]:
@@ -155,6 +166,18 @@ def _pool(snapshot: Snapshot, goal: Goal) -> Iterator[SetPool]:
         if uncounted:
             why += f"; {uncounted} W that jobs hold are not counted by the cluster"
         yield SetPool(POOL, str(now), str(wanted), wanted, why=why)
+
+
+def _domains(snapshot: Snapshot, goal: Goal) -> tuple[list[SetDomains], list[SetDomains]]:
+    """Return the writes of power domains: first what falls, and where some rise all of them."""
+    now = tuple((name, pool.open_w) for name, pool in snapshot.domains.items())
+    wanted = dict(goal.domains)
+    after = tuple((name, max(0, min(wanted.get(name, w), snapshot.domains[name].total))) for name, w in now)
+    least = tuple((name, min(w, then)) for (name, w), (_, then) in zip(now, after, strict=True))
+    first, last = counted_text(now), counted_text(after)
+    why = "what their limits leave, less what jobs hold there beside their licences"
+    fewer = [SetDomains("domains", first, counted_text(least), least, why=why)] if least != now else []
+    return fewer, [SetDomains("domains", first, last, after, why=why)] if after != least else []
 
 
 def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Iterator[Write]:
@@ -209,6 +232,8 @@ def _changes(row: Job, goal: JobGoal) -> tuple[JobFields, JobFields]:
             change("limit_s", row.walltime_s, limit_s)
     if goal.comment is not None:
         change("comment", "", goal.comment)
+    if goal.domains is not None and sorted(goal.domains) != sorted(row.domains):
+        change("domains", row.domains, goal.domains)
     return JobFields(**old), JobFields(**new)  # type: ignore[arg-type]
 
 

@@ -16,13 +16,13 @@ what a user asked for is never removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from wattqueue.formats.slurm.hostlist import expand
+from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.decision import Decision
@@ -41,6 +41,8 @@ Naming = Literal["auto", "always", "never"]
 """Whether starts name their nodes: where the policy tells nodes apart, all of them, or none."""
 NAMED = "named"
 """Mark of a job that the controller bound to nodes by name."""
+ASKED = "asked="
+"""Mark of a bound job whose user had asked for some nodes, with their names: held again, it asks for these."""
 NAMED_ATTEMPTS = 2
 """Starts that failed on chosen nodes after which Slurm chooses."""
 
@@ -63,6 +65,8 @@ class ChosenStart(NamedTuple):
     """Net watts of the whole job: its licences."""
     nodes: tuple[str, ...] | None
     """Names of the nodes that it asks for; None leaves the choice to the cluster."""
+    domains: tuple[tuple[str, int], ...] = ()
+    """Licences of power domains that it carries (``live.watts.domains``)."""
 
 
 @dataclass
@@ -76,6 +80,8 @@ class NodeChoice:
     naming: Naming = "auto"
     pool_w: int = NO_POOL_W
     """The greatest licence that the cluster takes."""
+    gate: tuple[tuple[str, int], ...] = ()
+    """Licences in power domains that a job carries while it is held (``live.watts.domains``)."""
     unprofiled: int = 0
     """Jobs that wait and whose application has no watts by node, although others have."""
 
@@ -205,6 +211,12 @@ class NodeChoice:
         """Mark jobs that are about to be bound to nodes, before the cluster is asked."""
         self.memory.mark([goal.key for goal in goals if goal.nodes], NAMED)
 
+    def store_asked(self, rows: Iterable[Job]) -> None:
+        """Mark jobs that are about to be bound to more nodes than their users asked for, with those."""
+        for row in rows:
+            if row.requested and not self.memory.marked(row.key, NAMED):
+                self.memory.mark([row.key], ASKED + compress(row.requested))
+
     def carry_over(self, old: JobKey, new: JobKey) -> None:
         """Keep the mark of a job that was requeued under another key: it still asks for its nodes."""
         if self.memory.marked(old, NAMED):
@@ -224,7 +236,8 @@ class NodeChoice:
         if not row.requested or not self.memory.marked(row.key, NAMED):
             return goal
         most = max((self.layout.most_net_w(p) for p in self.layout.allowed(row.partition)), default=0) * row.nodes
-        return goal._replace(nodes=(), watts=max(row.watts, min(most, self.pool_w)))
+        nodes = asked_of(self.memory.marks.get(row.key, ())) or ()
+        return goal._replace(nodes=nodes, watts=max(row.watts, min(most, self.pool_w)), domains=self.gate)
 
     def restored(self, snapshot: Snapshot, starting: set[JobKey]) -> Iterator[JobGoal]:
         """Yield goals for held jobs that still ask for nodes that the controller named, and do not start now.
@@ -240,6 +253,12 @@ class NodeChoice:
         """Return the rows of marked jobs."""
         marked = [key for key, marks in self.memory.marks.items() if NAMED in marks]
         return [snapshot.by_key[key] for key in marked if key in snapshot.by_key]
+
+
+def asked_of(marks: Iterable[str]) -> tuple[str, ...] | None:
+    """Return the nodes that a bound job's user had asked for; None where nothing is known of that."""
+    text = next((mark for mark in marks if mark.startswith(ASKED)), None)
+    return None if text is None else tuple(expand(text.removeprefix(ASKED)))
 
 
 def whole_w(net_uw: int) -> int:

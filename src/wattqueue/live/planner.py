@@ -28,9 +28,9 @@ same snapshot planned twice gives a goal that needs no further write.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,8 @@ from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import UNANSWERED, Job, JobKey, Node, Snapshot
 from wattqueue.live.components import ComponentTurns
 from wattqueue.live.decision import Announced, Decider, Decision
-from wattqueue.live.frequency_changes import FrequencyChanges
-from wattqueue.live.goal import Goal
+from wattqueue.live.features.frequency_changes import FrequencyChanges
+from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.job_tables import PendingJobs, SitePriority
 from wattqueue.live.moldable import node_range
 from wattqueue.live.never_starts import NeverStarting, Owners
@@ -185,6 +185,8 @@ class RoundState:
     """What an adaptive ledger has spent and keeps free; empty for another ledger."""
     chosen: list[ChosenStart] = field(default_factory=list)
     """The starts of this round, with their watts and nodes."""
+    displaced: dict[JobKey, str] = field(default_factory=dict)
+    """Pinned jobs whose nodes are lost or taken, and how; they are placed anew without a back-off."""
     placed: tuple[ReleasedJob, ...] = ()
     """Jobs that the goal starts; to be stored before Slurm is written to."""
     parked: tuple[ParkedJob, ...] = ()
@@ -274,6 +276,35 @@ class RoundState:
         return self.jobs.rows(self.jobs.at(stages))
 
 
+class PowerDomains(Protocol):
+    """What a round asks of power domains (``live.watts.domains.LiveDomains``)."""
+
+    set_aside: Mapping[str, int]
+    postponed: int
+    pinned_node_s: float
+
+    @property
+    def by_licence(self) -> Mapping[str, int]:
+        """Return the number of each domain with a licence, by that."""
+        ...
+
+    def admit(self, now: RoundState, chosen: Sequence[ChosenStart]) -> list[ChosenStart]:
+        """Return the starts for which all domains have room, each with its nodes."""
+        ...
+
+    def gates(self, now: RoundState) -> Iterator[JobGoal]:
+        """Yield goals for held jobs that could start if somebody released them."""
+        ...
+
+    def open_w(self, now: RoundState) -> tuple[tuple[str, int], ...]:
+        """Return what jobs may hold of each licence."""
+        ...
+
+    def figures(self, now: RoundState) -> dict[str, object]:
+        """Return figures for the status."""
+        ...
+
+
 StageFunction = Callable[[RoundState], None]
 
 
@@ -307,6 +338,8 @@ class Planner:
     """Partitions whose nodes jobs share."""
     ignored: Callable[[str], bool] = lambda _user: False
     """Whether names of applications that a user gives are ignored."""
+    domains: PowerDomains | None = None
+    """Power domains that can hold jobs back; None where there are none."""
 
     def __post_init__(self) -> None:
         """Create what keeps state from round to round."""

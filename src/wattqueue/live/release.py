@@ -26,7 +26,8 @@ write, systemd starts it again, and it adopts what has not started yet. No job i
 since a job has one hold and Slurm alone starts it.
 
 Not released are jobs that their users hold, and jobs that fit the budget at a lower frequency only
-(``needs-controller``: their licence is the whole pool, not what they would draw).
+(``needs-controller``: their licence is the whole pool, not what they would draw). Under power domains only jobs are
+released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wattqueue.errors import InputError, OutputError
 from wattqueue.live.cluster import (
     NEEDS_CONTROLLER,
-    Cluster,
+    ChangeJob,
     ContinueJob,
     Details,
     Job,
+    JobFields,
     JobKey,
     PowerNode,
     ReleaseJob,
@@ -55,9 +57,11 @@ from wattqueue.live.cluster import (
     apply_each,
     user_holds,
 )
+from wattqueue.live.driver import Cluster
 from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.files.reading import home_of
 from wattqueue.live.files.status import read_beat
+from wattqueue.live.files.supply_limits import GATE, read_supply
 from wattqueue.live.watts.missed import compared
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on
@@ -86,6 +90,8 @@ class ReleaseSettings(NamedTuple):
     """Database of the audit log; empty for none."""
     ignored: tuple[str, ...] = ()
     """What in the file could not be used, in words."""
+    domains: tuple[str, ...] = ()
+    """Licences of power domains that it names."""
 
 
 class Released(NamedTuple):
@@ -139,6 +145,7 @@ def read_settings(path: Path) -> ReleaseSettings:
         str(folder / bin_dir) if bin_dir else "",
         state if "://" in state else str(folder / state),
         tuple(ignored),
+        tuple(map(str, value(slurm, "domains", dict, {}).values())),
     )
 
 
@@ -209,10 +216,13 @@ def release_all(
     lease = _take_over(settings, now_s, say)
     snapshot, writes = compared(cluster, settings.run_dir, now_s, wait)
     # one command per job, not a comma list: one job that Slurm refuses must not take the others with it
-    writes += [
-        ReleaseJob(row.target, "held", "released", why="the controller is away", key=row.key)
-        for row in held_for_controller(snapshot)
-    ]
+    rows = safe_anywhere(settings, snapshot, held_for_controller(snapshot), say)
+    why = "the controller is away"
+    for row in rows:
+        if row.domains:  # it was pinned, or carries what nobody can get
+            text = ",".join(f"{name}:{watts}" for name, watts in row.domains)
+            writes.append(ChangeJob(row.key.name, text, "", JobFields(domains=()), why=why, key=row.key))
+        writes.append(ReleaseJob(row.target, "held", "released", why=why, key=row.key))
     if restorer is not None:
         writes += restorer.writes(snapshot, now_s, now=force)
     done: list[Write] = []
@@ -267,6 +277,38 @@ def held_for_controller(snapshot: Snapshot) -> list[Job]:
         if row.component == 0 and row.whole not in bare:  # one write releases all components
             found.append(row)
     return found
+
+
+def licences_of(settings: ReleaseSettings) -> frozenset[str]:
+    """Return the licences of power domains, as far as the configuration or the run folder names them."""
+    try:
+        found = read_supply(settings.run_dir)
+    except InputError:
+        found = None
+    names = (*settings.domains, *(() if found is None else found.licences))
+    return frozenset((*names, GATE)) if names else frozenset()
+
+
+def safe_anywhere(settings: ReleaseSettings, snapshot: Snapshot, rows: list[Job], say: Say) -> list[Job]:
+    """Return those of some held jobs that no power domain holds back, wherever they start; all without domains."""
+    try:
+        found = read_supply(settings.run_dir)
+    except InputError as error:
+        say(f"{error}: nothing is released, since a power domain could be above its limit")
+        return []
+    if found is None:
+        if settings.domains:
+            say("what power domains leave is not known (no controller has been at work): nothing is released")
+        return [] if settings.domains else rows
+    most_w = found.safe_w(snapshot.jobs)
+    parts: dict[str, list[Job]] = {}
+    for row in snapshot.jobs:
+        if row.whole:
+            parts.setdefault(row.whole, []).append(row)
+    safe = [row for row in rows if all(one.watts <= most_w * max(one.nodes, 1) for one in parts.get(row.whole, [row]))]
+    if len(safe) < len(rows):
+        say(f"{len(rows) - len(safe)} jobs draw more than {max(most_w, 0)} W a node and wait, for the power domains")
+    return safe
 
 
 def _needs_controller(row: Job, details: Details, total_w: int) -> bool:

@@ -22,9 +22,9 @@ from wattqueue.live.cluster import (
     Write,
 )
 from wattqueue.live.extension import beside
+from wattqueue.live.features.frequency_changes import FrequencyChange
 from wattqueue.live.files.status import RunDir
 from wattqueue.live.files.withheld import stored_figure, suspended_w
-from wattqueue.live.frequency_changes import FrequencyChange
 from wattqueue.live.goal import Goal, JobGoal, plan_writes
 from wattqueue.live.moldable import range_mark
 from wattqueue.live.planner import BLOCKED_BACKOFF_S, LONGEST_BACKOFF_S, Planner, RoundState, StageFunction
@@ -68,6 +68,7 @@ class Writer:
         # range, or the watts of a job under way
         try:
             self._store_ranges(now)
+            planner.placement.store_asked(one.row for one in now.chosen if one.nodes)
             planner.placement.store_names(goal.jobs)
             planner.memory.store_books()
             planner.memory.place(now.placed)
@@ -131,7 +132,9 @@ class Writer:
         written = {goal.key for goal in now.goal.jobs if goal.rewrite_watts and (ChangeJob, goal.key) in done}
         planner.memory.mark(written - failed_keys, REWRITTEN)
         late = {row.key: row for row in now.rows_at(Stage.LATE)}
-        for key in late.keys() & {key for kind, key in done if kind is HoldJob and key is not None}:
+        back = {key for kind, key in done if kind is HoldJob and key is not None}
+        planner.memory.unplace(now.displaced.keys() & back)
+        for key in (late.keys() - now.displaced.keys()) & back:
             blocked, reason = late[key].blocked, late[key].reason
             text = f"kept from starting: {reason}" if blocked else f"not started in time: {reason}"
             planner.refuse(key, text, now.now_s, BLOCKED_BACKOFF_S if blocked else LONGEST_BACKOFF_S)

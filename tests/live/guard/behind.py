@@ -18,8 +18,9 @@ from typing import Any
 
 from tests.live.drive import IDLE_W, MOST_W, lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
-from wattqueue.live.cluster import ClusterError, Finding, Snapshot, Write
+from wattqueue.live.cluster import ClusterError, Snapshot, Write
 from wattqueue.live.controller import Controller
+from wattqueue.live.driver import Finding
 from wattqueue.live.features.capfile import CapFile
 from wattqueue.live.guard.audit import AuditFile
 from wattqueue.live.guard.checks import GuardBound, Seen

@@ -13,8 +13,8 @@ from tests.live.slurmlab import wait_for
 from tests.live.test_live_targets import fake_slurm
 from tests.wattqueue_grid.openadr.grid import SECRET, Grid, limit, section, soon
 from wattqueue.errors import InputError
-from wattqueue.live.assemble import targets_of
 from wattqueue.live.config import load_config
+from wattqueue.live.features.configured import targets_of
 from wattqueue.live.reports.metrics import LiveMetrics
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap

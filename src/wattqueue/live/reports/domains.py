@@ -1,7 +1,6 @@
 """Watts of power domains in a live round (rule 22 of docs/semantics.md): what the ledger counts in each, and its limit.
 
-The live controller does not test domains yet: a machine whose domains can hold jobs back is refused. What is shown is
-how near each domain that has a limit comes to it.
+What is shown is how near each domain that has a limit comes to it; ``live.watts.domains`` tests starts against them.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from wattqueue.live.planner import RoundState
 
@@ -36,3 +36,35 @@ def domain_watts(now: RoundState) -> dict[str, tuple[float, float]]:
             added = sum(part.gain * own[part.own, part.partition] for part in tree.below[k])
             found[domain.name] = (float(idle[k]) + added, limit_w)
     return found
+
+
+class DomainMetrics:
+    """Series of power domains."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register them."""
+        text = "Counted input of a power domain that has a limit."
+        self.counted = Gauge("wattqueue_domain_counted_power_watts", text, ("domain",), registry=registry)
+        text = "The limit of a power domain in force."
+        self.limit = Gauge("wattqueue_domain_power_limit_watts", text, ("domain",), registry=registry)
+        text = "Watts that jobs hold in a power domain beside their licences."
+        self.aside = Gauge("wattqueue_domain_set_aside_watts", text, ("licence",), registry=registry)
+        text = "Starts that wait for nodes whose power domains have room."
+        self.postponed = Gauge("wattqueue_domain_postponed_starts", text, registry=registry)
+        text = "Node seconds kept idle for jobs that are pinned."
+        self.pinned = Counter("wattqueue_pinned_node_seconds", text, registry=registry)
+        self._pinned_s = 0.0
+
+    def round(self, now: RoundState) -> None:
+        """Take over the figures of one round."""
+        for name, (counted_w, limit_w) in domain_watts(now).items():
+            self.counted.labels(name).set(counted_w)
+            self.limit.labels(name).set(limit_w)
+        domains = now.planner.domains
+        if domains is None:
+            return
+        self.postponed.set(domains.postponed)
+        for licence in domains.by_licence:
+            self.aside.labels(licence).set(domains.set_aside.get(licence, 0))
+        self.pinned.inc(max(0.0, domains.pinned_node_s - self._pinned_s))
+        self._pinned_s = domains.pinned_node_s

@@ -41,7 +41,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wattqueue.errors import InputError
 from wattqueue.live.planner import RoundState
-from wattqueue.live.reports.domains import domain_watts
+from wattqueue.live.reports.domains import DomainMetrics
 from wattqueue.live.reports.report import Report, counts_of
 from wattqueue.version import __version__
 
@@ -97,8 +97,7 @@ class LiveMetrics:
         self.above_actions = Counter("wattqueue_above_cap_actions", text, ("action",), registry=self.registry)
         for action in ("limit", "stop", "requeue"):  # there from the first scrape, so that an increase is seen
             self.above_actions.labels(action)
-        self.domain = gauge("domain_counted_power_watts", "Counted input of a power domain that has a limit.", "domain")
-        self.domain_limit = gauge("domain_power_limit_watts", "The limit of a power domain in force.", "domain")
+        self.domains = DomainMetrics(self.registry)
         self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below idle and shared nodes.")
         self.shared = gauge("shared_nodes_watts", "Watts that nodes count which jobs share, each its maximum once.")
         self.unreadable = gauge("cap_unreadable", "1 while the content of the cap's file is not in force.")
@@ -177,9 +176,7 @@ class LiveMetrics:
                 ("uncounted", pool.uncounted),
             ):
                 self.pool.labels(part).set(value)
-        for name, (counted_w, limit_w) in domain_watts(plan).items():
-            self.domain.labels(name).set(counted_w)
-            self.domain_limit.labels(name).set(limit_w)
+        self.domains.round(plan)
         for name, figure in plan.limit_figures.items():
             self.limits.labels(name).set(figure)
         for refusal in plan.refusals:

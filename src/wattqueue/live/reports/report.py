@@ -106,6 +106,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
         "telemetry_ok": plan.telemetry_ok,
         "promise": dict(plan.promise),
+        "domains": {} if plan.planner.domains is None else plan.planner.domains.figures(plan),
         "limits": dict(plan.limit_figures),
         "unusable_targets": plan.unusable_targets,
         "problems": [*report.problems, *telemetry.problems[:5], *unreadable],

@@ -21,6 +21,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wattqueue.errors import InputError
 from wattqueue.live.files.reading import as_written
 from wattqueue.live.reports.waits import Waits, waits_of
@@ -91,8 +93,13 @@ def names_job(job: str, name: str) -> bool:
 
 def _turns(values: dict[str, Any], job: str) -> dict[str, Record]:
     """Return the records of a job in the policy's order: place, needs, what is free, and the earliest start."""
-    waits = waits_of(values)
-    return {name: turn_record(waits, k) for k, name in enumerate(waits.names) if names_job(job, name)}
+    waits, domains = waits_of(values), values.get("domains") or {}
+    found = {}
+    for k, name in enumerate(waits.names):
+        if names_job(job, name):
+            held = domain_record(waits, k, domains) if domains else None
+            found[name] = held or turn_record(waits, k)
+    return found
 
 
 def turn_record(waits: Waits, k: int) -> Record:
@@ -101,6 +108,48 @@ def turn_record(waits: Waits, k: int) -> Record:
     nodes, watts, free = int(waits.nodes[k]), int(waits.watts[k]), waits.free[int(waits.partition[k])]
     when = round(at_s) if math.isfinite(at_s) else None
     return ["turn", k + 1, len(waits.names), nodes, free, watts, waits.free_w, when]
+
+
+def domain_record(waits: Waits, k: int, domains: dict[str, Any]) -> Record | None:
+    """Return the record of the k-th job that waits if a power domain alone holds it back now; else None.
+
+    ``domains`` as ``LiveDomains.explained`` gives them, those below others first. Named is the highest without whose
+    limit the job would fit; where there is none, the one that forbids most units.
+    """
+    nodes, watts, p = int(waits.nodes[k]), int(waits.watts[k]), int(waits.partition[k])
+    if waits.free[p] < nodes or (waits.free_w is not None and waits.free_w < watts):
+        return None
+    each, names = watts / max(nodes, 1), list(domains)
+    fit, forbidden = _fit(domains, str(p), each, -1)
+    if fit >= nodes or max(forbidden) <= 0:
+        return None
+    alone = [at for at in reversed(range(len(names))) if forbidden[at] and _fit(domains, str(p), each, at)[0] >= nodes]
+    at = alone[0] if alone else int(np.argmax(forbidden))
+    return [
+        "domain",
+        k + 1,
+        len(waits.names),
+        nodes,
+        watts,
+        int(fit),
+        names[at],
+        round(max(0.0, domains[names[at]][1])),
+    ]
+
+
+def _fit(domains: dict[str, Any], partition: str, each_w: float, without: int) -> tuple[float, list[float]]:
+    """Return how many units of so many watts fit, and how many each domain forbids; ``without`` one domain's limit."""
+    units, forbidden, total = [0.0] * len(domains), [0.0] * len(domains), 0.0
+    for at, (parent, left_w, gain, free) in enumerate(domains.values()):
+        units[at] += free.get(partition, 0)
+        bound = left_w is not None and each_w > 0.0 and at != without
+        fit = min(units[at], max(0.0, left_w) // (each_w * gain)) if bound else units[at]
+        forbidden[at] = units[at] - fit
+        if parent >= 0:
+            units[parent] += fit
+        else:
+            total += fit
+    return total, forbidden
 
 
 def consent_sentence(name: str, record: Record) -> str:
@@ -165,6 +214,8 @@ PLAIN = {
     "user": "its user holds it: scontrol release lets it take its turn",
     "budget": "kept from starting now: {}",
     "depends": "it depends on another job",
+    "domain": "place {:,} of {:,} in the order of the policy; it needs {:,} nodes and {:,} W, {:,} nodes fit: "
+    "power domain {} has {:,} W left for jobs",
     "would": "the policy would start it now",
 }
 """Sentences without figures, some with a reason."""

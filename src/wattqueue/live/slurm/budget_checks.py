@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from wattqueue.live.cluster import Finding
+from wattqueue.live.driver import Finding
 from wattqueue.live.slurm.commands import Slurm, SlurmError
 
 EXPANSION = "permit_job_expansion"

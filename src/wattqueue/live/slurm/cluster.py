@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wattqueue.live.cluster import Finding, Snapshot, Write
+from wattqueue.live.cluster import Snapshot, Write
+from wattqueue.live.driver import Finding
 from wattqueue.live.slurm.commands import JOB, Slurm
+from wattqueue.live.slurm.domain_writer import DomainReservation, DomainWriter
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.writer import Frequencies, PoolMethod, ReservationPool, SlurmWriter, SnapshotWriter
 from wattqueue.model.plain_numbers import is_whole
@@ -34,6 +36,8 @@ class SlurmCluster:
     """How often details are read again for comments that users changed; inf: never."""
     priorities: bool = False
     """Whether snapshots have the site's priorities."""
+    domains: frozenset[str] = frozenset()
+    """Licences that count watts in power domains."""
     writer: SnapshotWriter | None = None
     """What writes, where another process has the right to."""
 
@@ -45,8 +49,12 @@ class SlurmCluster:
             wait=self.wait,
             comments_every_s=self.comments_every_s,
             priorities=self.priorities,
+            domains=self.domains,
         )
-        self._writer: SnapshotWriter = self.writer or SlurmWriter(self.slurm, self.pool, self.frequencies, self.clock)
+        if self.domains and type(self.pool) is ReservationPool:
+            self.pool = DomainReservation()
+        kind = DomainWriter if self.domains else SlurmWriter
+        self._writer: SnapshotWriter = self.writer or kind(self.slurm, self.pool, self.frequencies, self.clock)
 
     def observe(self) -> Snapshot:
         """Return the Slurm now, with the frequencies that its jobs are told to use.

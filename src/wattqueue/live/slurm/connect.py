@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from wattqueue.errors import InputError
-from wattqueue.live.cluster import Finding
 from wattqueue.live.config import LiveConfig
+from wattqueue.live.driver import Finding
+from wattqueue.live.files.supply_limits import GATE
 from wattqueue.live.guard.client import GuardedCommands, GuardWriter, connection_to
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands, Slurm
@@ -57,6 +58,7 @@ def connect(
         clock,
         comments_every_s=every_s,
         priorities=priorities,
+        domains=frozenset((*config.slurm.domains.values(), GATE)) if config.slurm.domains else frozenset(),
         writer=writer,
     )
 

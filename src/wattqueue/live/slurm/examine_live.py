@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ from wattqueue.errors import WattQueueError
 from wattqueue.formats.budgets import read_budgets
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
+from wattqueue.live.features.supply import binds
 from wattqueue.live.files.status import heartbeat_of
+from wattqueue.live.files.supply_limits import GATE
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.budget_qos import examine_qos
 from wattqueue.live.slurm.cluster import SlurmCluster
@@ -54,6 +57,7 @@ def examine_live(
             )
         if not findings:
             yield Check(AREA, "installation", YES, "job_submit.lua, licences and slurm.conf fit the configuration")
+        yield from _domains(config, guard, cluster)
         yield from _submit_data(guard, cluster.slurm, clock())
         if config.guard is not None and file is not None:
             text = guard_file_text(guard, config, config.guard)
@@ -73,6 +77,33 @@ def examine_live(
             yield Check(AREA, "partitions", YES, "as in the machine file")
     except WattQueueError as error:
         yield Check(AREA, "rest", NO, f"could not be examined: {error}", error.hint or "")
+
+
+def _domains(config: LiveConfig, guard: Guard, cluster: SlurmCluster) -> Iterator[Check]:
+    """Check what Slurm counts in power domains, and what nothing holds while no controller is at work."""
+    machine = guard.layout.machine
+    if not binds(machine):
+        return
+    licences, pools = config.slurm.domains, cluster.observe().domains
+    limited = [domain.name for domain in machine.supply if math.isfinite(domain.least_limit_w)]
+    without = [name for name in limited if name not in licences]
+    for name, licence in licences.items():
+        pool = pools.get(licence)
+        if pool is not None:
+            text = f"{name}: {pool.used:,} of {pool.open_w:,} W in use (licence {licence}, {pool.total:,} W)"
+            over = "more is in use than its limit leaves" if pool.used > pool.open_w else ""
+            yield Check(AREA, "power domain", PART if over else YES, text, over)
+    if without:
+        cost = "pinned nodes alone hold it: Slurm may start what it requeues although a limit fell meanwhile"
+        more = f" and {len(without) - 1} more" if len(without) > 1 else ""
+        yield Check(AREA, "power domains", PART, f"no licence of {without[0]}{more}", cost)
+    gate = pools.get(GATE)
+    if gate is None or gate.reserved < gate.total:
+        yield Check(
+            AREA, "power domains", NO, f"the licence {GATE} is not withheld", "released jobs start on any nodes"
+        )
+    cost = "not held: jobs without watts, nodes cabled otherwise than stated, what users change on running jobs"
+    yield Check(AREA, "power domains", YES, "starts are pinned to nodes", cost)
 
 
 def _submit_data(guard: Guard, slurm: Slurm, now_s: float) -> Iterator[Check]:

@@ -34,9 +34,12 @@ from pathlib import Path
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.cap import names_file, parse_cap
-from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
+from wattqueue.live.cluster import ChangeJob, JobFields, Node, Pool, SetPool, Snapshot, Write
 from wattqueue.live.config import GuardSection, LiveConfig
+from wattqueue.live.driver import Finding
+from wattqueue.live.features.supply import licences_of
 from wattqueue.live.files.lease import BEAT
+from wattqueue.live.files.supply_limits import GATE
 from wattqueue.live.goal import JobGoal, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
@@ -47,6 +50,7 @@ from wattqueue.live.slurm.budget_checks import (
     requeue_text,
 )
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
+from wattqueue.live.slurm.domain_lists import parse_pools
 from wattqueue.live.slurm.install import LUA, Settings, differences
 from wattqueue.live.slurm.lists import POOL, complete_lines, parse_pool
 from wattqueue.live.slurm.observe import NODES, parse_nodes
@@ -54,6 +58,7 @@ from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, findings, unreadable_for
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, staff_in, staff_of
 from wattqueue.live.units import GUARD_FILE, guard_text
+from wattqueue.live.watts.domains import LiveDomains
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.plain_numbers import is_whole
@@ -99,7 +104,8 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
         staff = staff_in(beat.with_name(SUBMIT_DATA))
     data = data_of(layout, rows, slurm_config(slurm), staff)
     pool_w = whole_pool(config, layout.machine, shared, [row for row, _ in rows])
-    return Settings(data, [uid_of(config)], beat, math.ceil(config.away_s), pool_w)
+    domains = whole_domains(config, layout) if config.slurm.domains else {}
+    return Settings(data, [uid_of(config)], beat, math.ceil(config.away_s), pool_w, domains)
 
 
 def data_of(
@@ -167,6 +173,22 @@ def whole_pool(
     return max(0, math.floor(min(highest, most) - machine.scope_idle_w()))
 
 
+def whole_domains(config: LiveConfig, layout: Layout) -> dict[str, int]:
+    """Return the count in slurm.conf of the licence of each power domain: what its highest limit leaves to jobs.
+
+    A domain without a limit counts what its nodes can draw at most. Raises: as ``supply.licences_of``.
+    """
+    licences = licences_of(config, layout.machine)
+    if licences is None:
+        return {}
+    domains, tree, found = LiveDomains(layout, licences), layout.machine.supply_tree, dict[str, int]()
+    for licence, k in domains.by_licence.items():
+        room_w = max(domains.room_uw(time_s)[k] for time_s in (-math.inf, *tree.domains[k].limit_s)) / 1e6
+        most_w = sum(part.units * layout.most_net_w(part.partition) * part.gain for part in tree.below[k])
+        found[licence] = math.floor(min(room_w, math.ceil(most_w)))
+    return found
+
+
 def slurm_config(slurm: Slurm) -> dict[str, str]:
     """Return slurm.conf as slurmctld has it, by key. Raises SlurmError where it does not answer."""
     text = read(slurm, CONFIG)
@@ -211,6 +233,7 @@ class Guard:
         pool = parse_pool(read(slurm, POOL))
         if pool is None:
             found.append(Finding(f"slurm.conf has no Licenses={LICENCE}:N: there is no pool", fatal=True))
+        found += missing_domains(parse_pools(read(slurm, POOL), (*self.settings.domains, GATE)), self.settings.domains)
         # the script should refuse what exceeds the pool as slurm.conf states it, which may be more than today's cap
         expected = self.settings if pool is None else self.settings._replace(whole_pool_w=pool.total)
         script = (folder or Path(values.get("SLURM_CONF", "/etc/slurm/slurm.conf")).parent) / LUA
@@ -236,6 +259,21 @@ class Guard:
         return found
 
 
+def missing_domains(pools: Mapping[str, Pool], domains: Mapping[str, int]) -> list[Finding]:
+    """Compare the licences of power domains in slurm.conf with their counts.
+
+    More than a limit leaves is withheld by the controller, but not before its first round; with less, jobs wait.
+    """
+    found = []
+    for name, count in (*domains.items(), *([(GATE, 1)] if domains else ())):
+        if name not in pools:
+            found.append(Finding(f"slurm.conf has no licence {name}:{count} (a power domain)", fatal=True))
+        elif pools[name].total != count:
+            text = f"slurm.conf has {name}:{pools[name].total}, a power domain with {count} W for jobs"
+            found.append(Finding(text, fatal=name == GATE))
+    return found
+
+
 def without_watts(snapshot: Snapshot) -> list[Write]:
     """Return the writes that take the power budget off a Slurm: the whole pool open, and no job with watts.
 
@@ -247,7 +285,7 @@ def without_watts(snapshot: Snapshot) -> list[Write]:
         writes.append(SetPool(LICENCE, str(snapshot.pool.open_w), str(total), total, why="uninstall"))
     for row in snapshot.jobs:
         if row.watts >= 0 and (row.pending or row.active) and row.state != "completing":
-            before, fields = f"watts={row.watts}", JobFields(watts=-1)
+            before, fields = f"watts={row.watts}", JobFields(watts=-1, domains=() if row.domains else None)
             writes.append(ChangeJob(row.key.name, before, "no watts", fields, why="uninstall", key=row.key))
     return writes
 

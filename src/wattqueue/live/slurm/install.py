@@ -31,14 +31,16 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.cluster import Finding
+from wattqueue.live.driver import Finding
+from wattqueue.live.files.supply_limits import GATE
+from wattqueue.live.goal import counted_text
 from wattqueue.live.slurm.submit_data import SubmitData, body_of, write_data
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
 from wattqueue.model.plain_numbers import is_whole
@@ -61,6 +63,8 @@ class Settings(NamedTuple):
     """Where the controller writes its heartbeat."""
     away_s: int
     whole_pool_w: int
+    domains: Mapping[str, int] = {}
+    """Licences of power domains, with what each counts."""
 
     @property
     def data_file(self) -> Path | None:
@@ -74,6 +78,7 @@ def script(settings: Settings, site: Path | None = None) -> str:
     Raises: OutputError for paths that a script must not hold (they would be code).
     """
     operators = ", ".join(f"[{uid}] = true" for uid in settings.operators)
+    domains = ", ".join(f'["{name}"] = true' for name in settings.domains)
     lines = [
         "-- [[wattqueue settings",
         f'local VERSION = "{version()}"',
@@ -84,6 +89,7 @@ def script(settings: Settings, site: Path | None = None) -> str:
         f"local AWAY_S = {settings.away_s}",
         f"local SITE = {quoted(site)}",
         f"local WHOLE_POOL_W = {settings.whole_pool_w}",
+        f"local DOMAINS = {{ {domains} }}",
         "-- wattqueue settings]]",
     ]
     return SETTINGS.sub(lambda _: "\n".join(lines), shared(LUA))
@@ -120,6 +126,9 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
     dearest = found.get("DEAREST", "")
     if not is_whole(dearest) or int(dearest) < settings.data.dearest_w:
         text = f"it declares {dearest} W for a node that can draw {settings.data.dearest_w} W, without its data file"
+        out.append(Finding(text, fatal=True))
+    if found.get("DOMAINS", "{  }") != wanted["DOMAINS"]:
+        text = "it was installed for other power domains: held jobs could start on nodes that nobody chose"
         out.append(Finding(text, fatal=True))
     names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
     for key, what in names.items():
@@ -286,7 +295,8 @@ def slurm_conf_lines(
     folder: Path, settings: Settings, frequencies: Path | None, energy: Path | None = None
 ) -> list[str]:
     """Return the lines that slurm.conf needs for all this."""
-    lines = ["JobSubmitPlugins=lua", f"Licenses=watts:{settings.whole_pool_w}"]
+    counts = [("watts", settings.whole_pool_w), *settings.domains.items()]
+    lines = ["JobSubmitPlugins=lua", f"Licenses={counted_text(counts + [(GATE, 1)] * bool(settings.domains))}"]
     lines.append("SchedulerParameters=bf_licenses,bf_one_resv_per_job   # added to what stands there")
     if frequencies is not None:
         lines.append(f"TaskProlog={folder / PROLOG}")

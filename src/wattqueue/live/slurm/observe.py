@@ -26,6 +26,7 @@ from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import NO_CONSTRAINTS, Details, Job, JobKey, Node, Pool, Power, Snapshot
 from wattqueue.live.slurm.commands import Slurm, SlurmError, read
 from wattqueue.live.slurm.dependencies import Dependencies
+from wattqueue.live.slurm.domain_lists import parse_pools, with_domains
 from wattqueue.live.slurm.lists import (
     COLUMNS,
     DETAILS,
@@ -68,6 +69,8 @@ class Observer:
     wait: Callable[[float], None] = time.sleep
     comments_every_s: float = math.inf
     """How often details that are known are read again at most, for comments that were changed; inf: never."""
+    domains: frozenset[str] = frozenset()
+    """Licences that count watts in power domains."""
     _read_s: float = -math.inf
     """When all details were read."""
     _jobs: dict[str, Job] = field(default_factory=dict)
@@ -118,7 +121,10 @@ class Observer:
         site = NO_CONSTRAINTS
         if self.with_details:
             site = self._site.site(jobs, nodes, self._shape_of, self._needs, self._licences, now_s)
-        return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable, problems=site.problems, site=site)
+        domains = parse_pools(self._licences, self.domains) if self.domains else {}
+        return Snapshot(
+            now_s, jobs, nodes, pool, self._details, unreadable, problems=site.problems, site=site, domains=domains
+        )
 
     @property
     def equipment(self) -> int:
@@ -151,7 +157,10 @@ class Observer:
 
     def _read_jobs(self, text: str) -> tuple[tuple[Job, ...], tuple[str, ...]]:
         """Rows and unreadable lines."""
-        self._jobs, bad = parse_jobs(text, self._jobs)
+        before = self._jobs
+        self._jobs, bad = parse_jobs(text, before)
+        if self.domains:
+            self._jobs |= {k: with_domains(row, self.domains) for k, row in self._jobs.items() if k not in before}
         place = COLUMNS.index("Dependency")
         waits = ((row.key, line.split("|")[place]) for line, row in self._jobs.items() if not row.eligible)
         self._waits_for = {key: text for key, text in waits if text not in NONE}

@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wattqueue.live.cluster import Finding
+from wattqueue.live.driver import Finding
 from wattqueue.live.files.lease import AHEAD_S
 from wattqueue.live.slurm.commands import WORD
 from wattqueue.live.slurm.sizing import Shape

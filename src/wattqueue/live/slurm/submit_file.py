@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wattqueue.errors import WattQueueError
-from wattqueue.live.cluster import Cluster, Node
+from wattqueue.live.cluster import Node
 from wattqueue.live.config import LiveConfig
+from wattqueue.live.driver import Cluster
 from wattqueue.live.extension import Extension
 from wattqueue.live.guard.client import connection_to, send_lines
 from wattqueue.live.planner import RoundState

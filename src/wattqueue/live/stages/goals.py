@@ -25,8 +25,9 @@ PRIORITY_TOP = 2_000_000_000
 
 
 @stage(
-    reads="snapshot view decision chosen placed counted under_way holding holders left_w withheld_w overshoot_w "
-    "bare_w cap_w elsewhere_w let_go in_force jobs.row jobs.name jobs.owner jobs.stage jobs.part jobs.option "
+    reads="snapshot view decision chosen placed displaced counted under_way holding holders left_w withheld_w "
+    "overshoot_w bare_w cap_w elsewhere_w let_go in_force jobs.row jobs.name jobs.owner jobs.stage jobs.part "
+    "jobs.option "
     "jobs.request jobs.given_w jobs.start_w jobs.restarted jobs.label jobs.shown_w jobs.net_w "
     "jobs.wanted_w jobs.least_w",
     writes="base_uw pool_w goal parked until_s bound began",
@@ -45,14 +46,20 @@ def goals(now: RoundState) -> None:
     now.parked = parked.stored
     licences = licences_of_running(now, {goal.key for goal in parked.jobs})
     orphans = left_over(now.rows_at(Stage.ORPHANED))
+    again = list(_held_again(now))
+    if planner.domains is not None:
+        held = {goal.key for goal in again}
+        again += [goal for goal in planner.domains.gates(now) if goal.key not in held]
     shared = f" beside {now.shared.watts:.0f} W of shared nodes" if now.shared.open else ""
     now.goal = Goal(
         now.pool_w,
-        (*licences, *parked.jobs, *_held_again(now), *orphans, *_undecided(now), *_starts(now)),
+        (*licences, *parked.jobs, *again, *orphans, *_undecided(now), *_starts(now)),
         planner.draining.goals(decision.now, now.snapshot),
         parked.requeue,
         why_pool=f"limit {now.cap_w:.0f} W{shared}",
     )
+    if planner.domains is not None:
+        now.goal = now.goal._replace(domains=planner.domains.open_w(now))
     room_w = now.left_w - now.base_uw / 1e6
     now.began = list(_began(now))
     snapshot = now.snapshot
@@ -65,9 +72,10 @@ def _held_again(now: RoundState) -> Iterator[JobGoal]:
 
     The back-off of a late job begins only when the hold has succeeded.
     """
-    placement = now.planner.placement
+    placement, displaced = now.planner.placement, now.displaced
     for row in now.rows_at(Stage.LATE):
-        yield placement.taken_back(JobGoal(row.key, held=True, why=f"{late_text(now)}: {row.reason}"), row)
+        why = displaced.get(row.key, f"{late_text(now)}: {row.reason}")
+        yield placement.taken_back(JobGoal(row.key, held=True, why=why), row)
     why = "released outside WattQueue: the policy decides"
     for row in now.rows_at(Stage.STRAY):
         yield placement.taken_back(JobGoal(row.key, held=True, why=why), row)
@@ -78,7 +86,9 @@ def _undecided(now: RoundState) -> list[JobGoal]:
     """Return goals of jobs about which the policy decides nothing in this round."""
     planner, jobs, details = now.planner, now.jobs, now.snapshot.details
     undecided, held = jobs.rows(jobs.undecided()), jobs.rows(jobs.at([Stage.HELD], Owner.HANDED_OVER))
-    found = given_watts(planner.layout, now.snapshot.nodes, held) + released(held, now.let_go)
+    # under power domains Slurm would place them anywhere
+    let_go = now.let_go if planner.domains is None else frozenset[str]()
+    found = given_watts(planner.layout, now.snapshot.nodes, held) + released(held, let_go)
     found += held_again(jobs.rows(jobs.at([Stage.STALLED], Owner.HANDED_OVER)))
     if planner.rules.mode == "control":
         found += planner.shared_nodes.leaving(undecided, lambda row: user_holds_job(planner, row, details.get(row.key)))
@@ -98,6 +108,7 @@ def _starts(now: RoundState) -> Iterator[JobGoal]:
         yield JobGoal(
             one.row.key, False, placed.partition, one.watts, one.nodes, placed.limit_s, priority, khz, None, why,
             len(one.start.nodes), lost_licences(planner.memory, now.snapshot, one.row.key),
+            domains=one.domains if planner.domains is not None else None,
         )  # fmt: skip
 
 

@@ -25,8 +25,10 @@ def place(now: RoundState) -> None:
     if not site.empty and now.chosen:
         admission = Admission(site, jobs.rows((*now.running, *now.under_way)), now.free_nodes)
         now.chosen = [one for one in now.chosen if admission.admit(one.row, [names[u] for u in one.start.nodes])]
+    if planner.domains is not None:
+        now.chosen = planner.domains.admit(now, now.chosen)
     released = []
-    for row, start, power_w, factor, watts, _ in now.chosen:
+    for row, start, power_w, factor, watts, *_ in now.chosen:
         partition = planner.layout.name_for(start.partition, row.partition)
         nodes = compress([names[unit] for unit in start.nodes])
         # walltime is work at reference speed: a slower start gets a longer limit, a faster one keeps its own

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from wattqueue.errors import OutputError
-from wattqueue.live.cluster import POOL, Cluster, Pool, SetPool, Snapshot, Write
+from wattqueue.live.cluster import POOL, Pool, SetPool, Snapshot, Write
+from wattqueue.live.driver import Cluster
 from wattqueue.live.files.lease import read_stamp
 from wattqueue.live.files.withheld import WITHHELD, store, suspended_w
 from wattqueue.model.plain_numbers import is_whole

@@ -20,9 +20,14 @@ local BEAT = ""
 local AWAY_S = 0
 local SITE = ""
 local WHOLE_POOL_W = 0
+local DOMAINS = {} -- licences of power domains
 -- wattqueue settings]]
 
 local LICENCE = "watts"
+-- Under power domains a held job carries a licence that nobody can get. What pins it to nodes takes that away, so no
+-- release alone starts it. Jobs are then held whether or not a controller is at work: `wattqueue live release` starts
+-- those that are safe on any nodes.
+local GATE = "watts_gate"
 local NO_VAL, NO_VAL16, INFINITE, INFINITE16 = 4294967294, 65534, 4294967295, 65535
 local USER_HELD = "wattqueue:user-held"
 local HELD = "wattqueue:held"
@@ -496,9 +501,13 @@ end
 local function with_watts(licences, watts)
   local kept = {}
   for piece in string.gmatch(licences or "", "[^,]+") do
-    if string.match(piece, "^[^:=]*") ~= LICENCE then table.insert(kept, piece) end
+    local name = string.match(piece, "^[^:=]*")
+    if name ~= LICENCE and name ~= GATE and not DOMAINS[name] then table.insert(kept, piece) end
   end
-  if watts ~= nil then table.insert(kept, string.format("%s:%d", LICENCE, watts)) end
+  if watts ~= nil then
+    table.insert(kept, string.format("%s:%d", LICENCE, watts))
+    if next(DOMAINS) ~= nil then table.insert(kept, GATE .. ":1") end
+  end
   return table.concat(kept, ",")
 end
 
@@ -580,7 +589,7 @@ function slurm_job_submit(jd, parts, uid)
     return slurm.SUCCESS
   end
   look_at_consent(jd.comment)
-  local working = at_work() and job.ours
+  local working = (at_work() or next(DOMAINS) ~= nil) and job.ours
   if not is_possible(jd, parts) then
     slurm.log_user("wattqueue: no nodes of the partition could ever serve this job, if all of them were free")
     return IMPOSSIBLE
@@ -701,8 +710,8 @@ function slurm_job_modify(jd, rec, parts, uid)
   end
   local held = rec.priority == 0
   -- its licences may be the watts of the nodes that the controller chose
-  if not held and at_work() and (jd.req_nodes ~= nil or jd.exc_nodes ~= nil) then
-    return refuse("this job is about to start, and its nodes stand in the power budget", POLICY)
+  if (next(DOMAINS) ~= nil or (not held and at_work())) and (jd.req_nodes ~= nil or jd.exc_nodes ~= nil) then
+    return refuse("its nodes stand in the power budget", POLICY)
   end
   -- without any mark of ours (the site changed the comment) a release is let through as well: the job
   -- carries its watts, and the controller adopts it before it begins

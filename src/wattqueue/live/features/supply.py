@@ -1,0 +1,151 @@
+"""Power domains as a part of a controller's rounds (``live.watts.domains``)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.live.cluster import POOL
+from wattqueue.live.config import LiveConfig
+from wattqueue.live.extension import Extension, Place, beside
+from wattqueue.live.files.supply_limits import GATE, DomainLimit, FallBack, write_supply
+from wattqueue.live.planner import RoundState, StageFunction, stage
+from wattqueue.live.table import Owner, Stage
+from wattqueue.live.watts.domains import LiveDomains, bar_unfree, displace
+from wattqueue.model.machine import Machine
+from wattqueue.policy.supply import can_bind
+
+LICENCE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""A licence's name."""
+NOT_COMBINED = "is not combined with power domains yet"
+
+
+def binds(machine: Machine) -> bool:
+    """Whether some power domain can hold jobs back that draw no more than the machine file states."""
+    if not machine.supply:
+        return False
+    most = np.array([math.inf if part.max_w is None else part.max_w for part in machine.partitions])
+    return bool(can_bind(machine, most).any())
+
+
+def licences_of(config: LiveConfig, machine: Machine) -> dict[str, str] | None:
+    """Return the licences of a machine's power domains; None where no domain can hold jobs back.
+
+    Raises: InputError for a domain that is not there, a licence that Slurm could not have, and for what is not combined
+    with domains yet.
+    """
+    given, slurm = config.slurm.domains, config.slurm
+    known = [domain.name for domain in machine.supply]
+    for name, licence in given.items():
+        if name not in known:
+            raise InputError(f"no power domain {name!r}", where="slurm.domains", hint=f"it has {', '.join(known)}")
+        if not LICENCE.fullmatch(licence) or licence in (POOL, GATE) or list(given.values()).count(licence) > 1:
+            hint = "letters, digits and _, each domain another name, none of them watts"
+            raise InputError(f"{name} = {licence!r}", where="slurm.domains", hint=hint)
+    if not binds(machine):
+        return None
+    if config.flux is not None:
+        raise InputError(NOT_COMBINED, where="flux", hint="leave [[supply]] out, or state limits that cannot bind")
+    if not given:
+        hint = 'name the licences of domains: [slurm.domains] rack1 = "w1"; wattqueue live install shows their counts'
+        raise InputError("power domains can hold jobs back, and none has a licence", where="slurm.domains", hint=hint)
+    lacking = (
+        (config.guard is not None, "guard", "leave [guard] out"),
+        (bool(slurm.shared), "slurm.shared", "nodes of shared partitions stand outside of the domains"),
+        (bool(slurm.only), "slurm.only", "manage all partitions of the machine file"),
+        (slurm.power_nodes, "slurm.power_nodes", "leave nodes on"),
+        (slurm.place_nodes == "never", "slurm.place_nodes", "starts are bound to nodes under power domains"),
+        (slurm.pool != "reservation", "slurm.pool", 'pool = "reservation"'),
+        (config.telemetry.track_running, "telemetry.track_running", "licences stay as they were at the start"),
+    )
+    for there, where, hint in lacking:
+        if there:
+            raise InputError(NOT_COMBINED, where=where, hint=hint)
+    return dict(given)
+
+
+@dataclass
+class SupplyLines:
+    """What the status says about power domains."""
+
+    domains: LiveDomains
+    components: int = 0
+    """Heterogeneous jobs that are held."""
+    written: str = ""
+    """Content of the file for releases, as last written."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield what a person should know."""
+        found = self.domains
+        if found.loose:
+            text = f"{len(found.loose)} jobs may start on any node, {found.loose[0]} is one"
+            yield f"{text}: nothing starts beside them, for the power domains"
+        if not found.gated:
+            yield f"nothing starts: no reservation withholds the licence {GATE} (slurm.conf: Licenses=...,{GATE}:1)"
+        if found.postponed:
+            yield f"{found.postponed} starts wait for nodes whose power domains have room"
+        if self.components:
+            yield f"{self.components} components of heterogeneous jobs are held: Slurm would place them in any domain"
+
+
+def fall_back(domains: LiveDomains, now_s: float) -> FallBack:
+    """Return what is safe on any node from a time on."""
+    layout, tree = domains.layout, domains.layout.machine.supply_tree
+    found = []
+    for k, domain in enumerate(tree.domains):
+        times = [now_s, *(time_s for time_s in domain.limit_s if time_s > now_s)]
+        room_uw = min(domains.room_uw(time_s)[k] for time_s in times)
+        if math.isfinite(room_uw):
+            own = {part.own for part in tree.below[k]}
+            nodes = frozenset(
+                name for name, leaf in zip(layout.names, tree.of_unit.tolist(), strict=True) if leaf in own
+            )
+            gain = float(tree.gain[k])
+            found.append(DomainLimit(domain.name, nodes, math.floor(room_uw / 1e6) - (gain != 1.0), gain))
+    most = [layout.most_net_w(p) for p in range(len(layout.machine.partitions))]
+    return FallBack(
+        found, {name: most[layout.row_of(unit)] for unit, name in enumerate(layout.names)}, (*domains.by_licence, GATE)
+    )
+
+
+def supply_extension(domains: LiveDomains, folder: Path) -> Extension:
+    """Return the stages of power domains; ``folder`` is the run folder, in which a release finds what is safe."""
+    told = SupplyLines(domains)
+
+    @stage(reads="snapshot running jobs.row jobs.stage jobs.owner", writes="displaced jobs.owner jobs.stage")
+    def displaced(now: RoundState) -> None:
+        displace(now)
+
+    @stage(reads="snapshot taken waiting jobs.row", writes="waiting jobs.stage jobs.reason")
+    def bar(now: RoundState) -> None:
+        bar_unfree(now)
+
+    @stage(reads="snapshot view taken holding chosen reserved jobs.row jobs.net_w jobs.units", writes="explained")
+    def explain(now: RoundState) -> None:
+        now.explained["domains"] = lambda: domains.explained(now)
+
+    def write(now: RoundState) -> None:
+        found = fall_back(domains, now.now_s)
+        text = found.text()
+        if text != told.written:
+            write_supply(folder, found)
+            told.written = text
+
+    def count(now: RoundState) -> None:
+        domains.note_time(now)
+        told.components = len(now.jobs.at([Stage.HELD], Owner.HANDED_OVER))
+
+    stages: dict[Place, StageFunction] = {
+        "classified": displaced,
+        "decide": bar,
+        "planned": explain,
+        "writes": beside("what a release may start", write),
+        "report": count,
+    }
+    return Extension(stages, told.lines, keeps=domains)

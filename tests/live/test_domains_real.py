@@ -1,0 +1,240 @@
+"""Sixteen nodes in four racks of a real Slurm, submissions that try to get above a rack, and kills of every part.
+
+``WATTQUEUE_ADVERSARIAL_S`` and ``WATTQUEUE_KILLS`` set duration and kills of the slow test (2,400 s and 200).
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.live.adversary import Adversary, Killer, Poller, drain
+from tests.live.outcomes import Outcomes, forgotten
+from tests.live.releases import lab_of
+from tests.live.site import Site, warm_kernels
+from tests.live.slurmlab import OPERATOR, OTHER_USER, USER
+from tests.live.test_adversarial_real import Record, keep
+from wattqueue.formats.slurm.hostlist import expand
+from wattqueue.live.config import load_config
+from wattqueue.live.slurm.guard import Guard
+from wattqueue.live.slurm.install import install, slurm_conf_lines
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
+NET_W = 200
+ROOM_W = {"r1": 250, "r2": 450, "r3": 650, "r4": 850, "row": 1700}
+"""What racks of four nodes, and the row, leave to jobs: one to four nodes of 200 W, and eight."""
+MOST_NODES = {"p1": 3, "p2": 7}
+"""The widest job that fits each partition: two racks of each feed the row."""
+RACK = {f"n{k}": f"r{(k - 1) // 4 + 1}" for k in range(1, 17)}
+PARTS = "".join(f'[[partitions]]\nname = "{p}"\nnodes = 8\nidle_w = 100.0\nmax_w = 300.0\n' for p in ("p1", "p2"))
+NODES = {"r1": "p1[1-4]", "r2": "p1[5-8]", "r3": "p2[1-4]", "r4": "p2[5-8]"}
+RACKS = "".join(
+    f'[[supply]]\nname = "{name}"\nparent = "row"\nnodes = "{nodes}"\nlimit_w = {400.0 + ROOM_W[name]}\n'
+    for name, nodes in NODES.items()
+)
+MACHINE = f'name = "hall"\n{PARTS}{RACKS}[[supply]]\nname = "row"\nlimit_w = {1600.0 + ROOM_W["row"]}\n'
+LICENCES = 'domains = { r1 = "w1", r2 = "w2", r3 = "w3", r4 = "w4", row = "w" }'
+COUNTS = "w1:250,w2:450,w3:650,w4:800,w:1700,watts_gate:1"
+
+
+@dataclass
+class RackPoller(Poller):
+    """Adds up what busy nodes of each rack could draw; licences and the controller do not enter."""
+
+    most: dict[str, float] = field(default_factory=dict)
+
+    def count(self, text: str) -> None:
+        rows = [line.split("|") for line in text.splitlines()]
+        nodes = {name for row in rows if row[1] != "SUSPENDED" for name in expand(row[2])}
+        self.polls += 1
+        for name, room_w in ROOM_W.items():
+            watts = NET_W * sum(name in ("row", RACK[node]) for node in nodes)
+            self.most[name] = max(self.most.get(name, 0.0), watts)
+            if watts > room_w:
+                self.over.append((time.time(), watts, f"{name}: {text}"))
+
+
+@dataclass
+class RackAdversary(Adversary):
+    """Jobs of one partition, some too wide for its racks; nodes that users name, exclude and change."""
+
+    fits: set[int] = field(default_factory=set)
+    """Ids of the jobs that fit and that nobody holds or cancels."""
+
+    def submit(self) -> None:
+        r, part = self.random_, self.random_.choice(["p1", "p2"])
+        self.steps += 1
+        most, first = MOST_NODES[part], 1 if part == "p1" else 9
+        count = r.choice([1, 1, 1, 2, 2, 3, most, most + r.randint(0, 1)])
+        name, options = f"a{self.number}.{self.steps}", [f"-N{count}"]
+        kind, free = r.random(), count <= most
+        if kind < 0.08:
+            options = ["-N1", "-w", f"n{first + r.randint(0, 7)}"]
+            free = True
+        elif kind < 0.14:
+            options = ["-N2", "-w", f"n{first + r.randint(4, 7)}"]
+            free = True
+        elif kind < 0.2:
+            options += ["-x", f"n{first},n{first + r.randint(1, 7)}"]
+            free = free and count < most
+        elif kind < 0.26:
+            options = [f"-N{count}-{count + 3}"]
+        elif kind < 0.3:
+            options += ["-L", "watts:1,w1:1"]
+        elif kind < 0.34:
+            options += ["-H"]
+            free = False
+        tasks: tuple[str, ...] = ("",)
+        if 0.34 <= kind < 0.4:
+            tasks = ("0", "1", "2")
+            options.append("--array=0-2")
+        ran = self.site.root / "work" / name
+        wrap = f"--wrap=sleep {r.uniform(0.2, 5.0):.1f}; echo $SLURM_JOB_ID >> {ran}.$SLURM_ARRAY_TASK_ID"
+        argv = ["sbatch", "--parsable", "-o", "/dev/null", "-t", str(r.randint(1, 3)), "-J", name, "-p", part, *options]
+        done = self.site.lab.run([*argv, wrap], user=r.choice([USER, OTHER_USER]), check=False, timeout_s=100.0)
+        job = done.out.strip().split(";")[0]
+        if done.code != 0 or not job.isdigit():
+            self.refused += 1
+            return
+        self.jobs.append(job)
+        self.accepted[name] = int(job), tasks
+        if free:
+            self.fits.add(int(job))
+
+    def meddle(self) -> None:
+        if not self.jobs:
+            return
+        r, job = self.random_, self.random_.choice(self.jobs[-30:])
+        node = f"n{r.randint(1, 16)}"
+        by_user = [
+            ["scontrol", "release", job],
+            ["scontrol", "update", f"JobId={job}", "Licenses=watts:1"],
+            ["scontrol", "update", f"JobId={job}", "NumNodes=1-8"],
+            ["scontrol", "update", f"JobId={job}", f"ReqNodeList={node}"],
+            ["scontrol", "update", f"JobId={job}", "ReqNodeList="],
+            ["scontrol", "update", f"JobId={job}", f"ExcNodeList={node}"],
+            ["scontrol", "update", f"JobId={job}", "Nice=0"],
+            ["scontrol", "requeue", job],
+        ]
+        by_root = [
+            ["scontrol", "release", job],
+            ["scontrol", "requeue", job],
+            ["scontrol", "requeuehold", job],
+            ["scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test"],
+            ["scontrol", "update", f"NodeName={node}", "State=RESUME"],
+            ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"],
+            ["scontrol", "update", f"NodeName={node}", "State=RESUME"],
+            ["scancel", job],
+        ]
+        user = None if r.random() < 0.5 else r.choice([USER, OTHER_USER])
+        argv = r.choice(by_root if user is None else by_user)
+        if argv[1] in ("requeuehold", job):  # an operator's hold of a requeued job stays; a cancelled one never ends
+            self.fits.discard(int(job))
+        self.site.lab.run(argv, user=user, check=False, timeout_s=100.0)
+
+
+def hall_of(slurm_release: str) -> Iterator[Site]:
+    """A Slurm of sixteen nodes, installed as a site would."""
+    folder = Path(os.path.realpath(f"/tmp/wattqueue-hall-{os.getpid()}"))  # noqa: S108 - other users walk here
+    folder.mkdir(mode=0o755)
+    operator = pwd.getpwnam(OPERATOR)
+    (folder / "live").mkdir(mode=0o755)
+    os.chown(folder / "live", operator.pw_uid, operator.pw_gid)
+    warm_kernels(folder / "cache", operator)
+    trivial = "function slurm_job_submit(a, b, c) return slurm.SUCCESS end\n"
+    trivial += "function slurm_job_modify(a, b, c, d) return slurm.SUCCESS end\nreturn slurm.SUCCESS\n"
+    lab = lab_of(slurm_release, folder, trivial, 3200, nodes=16, domains=COUNTS, extra=["MinJobAge=300"])
+    try:
+        lab.up()
+        site = Site(lab)
+        file = site.configure("4800W", machine=MACHINE, slurm=LICENCES, user=OPERATOR)
+        config, slurm = load_config(file), lab.commands
+        installed = Guard.of(config, slurm)
+        assert f"Licenses=watts:3200,{COUNTS}" in slurm_conf_lines(folder / "etc", installed.settings, None)
+        install(folder / "etc", installed.settings, None)
+        assert [one for one in installed.check(slurm, folder / "etc") if one.fatal] == []
+        yield site
+        site.stop()
+    finally:
+        lab.down()
+        lab.remove()
+
+
+@pytest.fixture(scope="module")
+def hall(slurm_release: str) -> Iterator[Site]:
+    yield from hall_of(slurm_release)
+
+
+def fight(site: Site, seconds: float, kills: int, seed: int, record_property: Record) -> None:
+    """Submissions, changes and kills for so long; then all nodes come back, and every job that fits ends."""
+    random_, lab = random.Random(seed), site.lab
+    config = site.root / "live/live.toml"
+    site.start(config)
+    site.wait_up()
+    adversary, outcomes = RackAdversary(site, random_), Outcomes(site)
+    killer = Killer(site, random_, lambda: site.start(config))
+    begin = time.monotonic()
+    next_kill = next_look = begin + seconds / (kills + 1)
+    with RackPoller(lab, {}, 0.0) as poller:
+        while (now := time.monotonic()) < begin + seconds or killer.done < kills:
+            if not site.crowded():
+                adversary.submit()
+            adversary.meddle()
+            time.sleep(random_.uniform(0.0, 0.4))
+            if now > next_kill and killer.done < kills:
+                if random_.random() < 0.1:  # away for longer: the timer of a site releases what is safe
+                    site.kill()
+                    time.sleep(6.0)
+                    site.release(config)
+                    site.start(config)
+                killer.kill()
+                next_kill = begin + seconds * (killer.done + 1) / (kills + 1)
+            if now > next_look:
+                outcomes.look()
+                next_look = now + 20.0
+        lab.run(["scontrol", "update", "NodeName=n[1-16]", "State=RESUME"], check=False)
+        site.wait_up()
+        held = [job for job in adversary.jobs if int(job) not in adversary.fits]
+        lab.run(["scancel", *held] if held else ["true"], check=False)  # nobody releases them, or they fit no rack
+        cancelled = drain(site, 200.0, outcomes.look)
+    outcomes.look()
+    lost = forgotten((site.root / "log/slurmctld.log").read_text(), killer.crashes)
+    # one whose launch failed on a killed slurmd is held until a person looks at the node
+    left = [row for row in cancelled if int(row.split("|")[1]) in adversary.fits and "launch failed" not in row]
+    figures = {
+        "polls": poller.polls, "most_w": poller.most, "over": len(poller.over), "kills": killer.kills,
+        "submitted": len(adversary.accepted), "fit": len(adversary.fits), "refused": adversary.refused,
+        "cancelled": len(cancelled), "left": left,
+    }  # fmt: skip
+    for name, value in figures.items():
+        record_property(name, value)
+    sys.stderr.write(f"{figures}\n")
+    if poller.over or left:
+        keep(site)
+    assert poller.over == [], poller.over[:3]
+    assert poller.polls > seconds / 4, "the poller looked often"
+    assert left == [], f"every job that fits ends\n{site.said()}"
+    assert outcomes.violations(adversary.accepted, lost) == []
+    assert killer.done == kills
+    site.stop()
+    site.check_audit()
+
+
+def test_no_job_gets_above_a_rack(hall: Site, record_property: Record) -> None:
+    fight(hall, 60.0, 6, 1, record_property)
+
+
+@pytest.mark.slow
+def test_no_job_gets_above_a_rack_with_200_kills(hall: Site, record_property: Record) -> None:
+    seconds, kills = (
+        float(os.environ.get(f"WATTQUEUE_{name}", d)) for name, d in (("ADVERSARIAL_S", 2400), ("KILLS", 200))
+    )
+    fight(hall, seconds, int(kills), 2, record_property)
