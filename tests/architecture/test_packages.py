@@ -108,7 +108,7 @@ def test_entry_points_name_what_is_there() -> None:
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
 def test_a_lock_names_each_package_once_and_nothing_without_a_hash(name: str) -> None:
-    """``pip install --require-hashes`` refuses a lock with WattQueue in it, which an extra that names another brings."""
+    """``pip install --require-hashes`` refuses a lock with WattQueue in it, which extras that name another bring."""
     found = re.findall(r"^(\S+)(==| @ )(.*)$", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
     assert found
     assert [package for package, between, _ in found if between != "=="] == []

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
+from tests.live.test_pending_room import of_components
 from wattqueue.cli._live_status import status_rows
 from wattqueue.errors import PolicyError
 from wattqueue.live.cluster import ReleaseJob, Write
@@ -24,6 +25,7 @@ from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.reports.metrics import LiveMetrics
 from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.live.state.database import open_state
+from wattqueue.live.table import Owner, Stage
 from wattqueue.live.watts.domains import LiveDomains
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -419,3 +421,15 @@ def test_the_share_that_pinning_costs(hall: Hall) -> None:
     assert isinstance(found, LiveDomains)
     assert 0.0 < found.pinned_node_s <= 4 * 5
     assert found.pinning_share == found.pinned_node_s / found.node_s
+
+
+def test_a_job_of_components_stays_held_and_keeps_nothing(tmp_path: Path) -> None:
+    """Slurm would place it in any domain; what it would need is for others."""
+    hall = Hall(tmp_path)
+    controller = hall.begin()
+    group = [hall.submit(1, 50.0) for _ in range(2)]
+    seen = of_components(hall.slurm.observe(), [group], {str(group[0].id)})
+    plan = controller.planner.plan(seen, {}, telemetry_ok=True)
+    assert [row.whole for row in plan.jobs.rows(plan.jobs.at([Stage.HELD], Owner.HANDED_OVER))] == ["1", "1"]
+    assert plan.reserved_w == 0.0
+    assert [goal for goal in plan.goal.jobs if goal.held is False] == []

@@ -86,9 +86,7 @@ def _undecided(now: RoundState) -> list[JobGoal]:
     """Return goals of jobs about which the policy decides nothing in this round."""
     planner, jobs, details = now.planner, now.jobs, now.snapshot.details
     undecided, held = jobs.rows(jobs.undecided()), jobs.rows(jobs.at([Stage.HELD], Owner.HANDED_OVER))
-    # under power domains Slurm would place them anywhere
-    let_go = now.let_go if planner.domains is None else frozenset[str]()
-    found = given_watts(planner.layout, now.snapshot.nodes, held) + released(held, let_go)
+    found = given_watts(planner.layout, now.snapshot.nodes, held) + released(held, now.let_go)
     found += held_again(jobs.rows(jobs.at([Stage.STALLED], Owner.HANDED_OVER)))
     if planner.rules.mode == "control":
         found += planner.shared_nodes.leaving(undecided, lambda row: user_holds_job(planner, row, details.get(row.key)))

@@ -118,7 +118,8 @@ def _scheduled_elsewhere(now: RoundState) -> Iterator[tuple[list[int], list[Job]
     Those that may start at any moment, and those of several components that the controller may release.
     """
     jobs, snapshot = now.jobs, now.snapshot
-    held = jobs.at([Stage.HELD], Owner.HANDED_OVER)
+    # under power domains Slurm would place them anywhere, so they stay held
+    held = jobs.at([Stage.HELD], Owner.HANDED_OVER) if now.planner.domains is None else []
     free = [slot for slot in now.under_way if jobs.stage[slot] == Stage.FREE]
     if not (held or free):
         return
