@@ -30,7 +30,7 @@ measured jobs
 What happens on failure. A failed write is not repeated within the round; the next snapshot shows
 whether it took effect, and the difference is written again. A start that failed is refused with a
 back-off, so that one broken job cannot fill every round. A controller that dies at any point leaves
-the cap to Slurm's licences, which admit no more than the pool.
+the cap to Slurm's licences, under which Slurm admits jobs while no controller is at work.
 """
 
 from __future__ import annotations

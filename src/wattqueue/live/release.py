@@ -12,8 +12,9 @@ so it depends on the cluster alone:
 - Slow squeue: each command may take ``timeout_s``, much longer than the controller allows.
 - A job that Slurm refuses: the others are released all the same; the exit status is then not 0.
 
-It cannot exceed the cap: released jobs carry their watts, and Slurm admits no more than the licence pool. What Slurm
-fails to count is withheld from that pool first (``live.watts.missed``); where that fails, nothing is released.
+Released jobs carry their watts, and Slurm admits them under the licence pool (docs/cap-held.md: where it does not).
+What Slurm fails to count is withheld from that pool first (``live.watts.missed``); where that fails, nothing is
+released.
 
 Order of the steps: read the configuration; find out who is at work (the youngest of lease and heartbeat); take the
 lease over; read Slurm (twice where it counts less than jobs hold); set the pool; release job by job in order of

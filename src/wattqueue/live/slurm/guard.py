@@ -1,8 +1,8 @@
 """Check what holds the cap without the controller: job_submit.lua, the licence pool, partitions, Slurm's release.
 
-The controller decides what starts. That the cap *holds* does not depend on it: every job carries watts licences,
-and slurmctld admits no more than the pool. This module derives the settings of job_submit.lua and its data file from
-the configuration, and compares what is installed with them:
+The controller decides what starts. While none is at work every job carries watts licences, and slurmctld admits jobs
+under the pool (docs/cap-held.md: where it does not). This module derives the settings of job_submit.lua and its data
+file from the configuration, and compares what is installed with them:
 
 * at ``live install``, which prints the findings;
 * at the start of the controller: in control mode a fatal finding ends it, since it would control nothing, or a cap
