@@ -57,7 +57,7 @@ VERBS = {
     ),
     "jobs": (
         "wattqueue.cli.jobs",
-        "Sum the energy of a user's, an account's or all jobs of a month, with cost, carbon and avoidable waits.",
+        "Sum the energy of a user's, project's, account's or all jobs of a month, with cost, carbon, avoidable waits.",
     ),
     "live": (
         "wattqueue.cli.live",

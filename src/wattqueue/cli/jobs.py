@@ -1,4 +1,4 @@
-"""Sum the energy of a user's, a project's, an account's or all jobs of a month, with cost, carbon, avoidable waits.
+"""Sum the energy of a user's, project's, account's or all jobs of a month, with cost, carbon, avoidable waits.
 
 One line, or with ``--out`` a page. Without ``--user`` and ``--account`` the jobs are those that the caller may read:
 one's own, or for the controller's account and root the centre's.

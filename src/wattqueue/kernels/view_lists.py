@@ -14,6 +14,8 @@ from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.entries import holds_starts, is_delayed, net_watt, ready_units
 from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView
+from wattqueue.kernels.supply import has_supply
+from wattqueue.kernels.supply_classes import update_classes
 from wattqueue.kernels.tree import CLASSES, Limits, class_of, tree_next
 
 INF = float("inf")
@@ -62,6 +64,8 @@ def may_start(view: KernelView) -> int:
     """
     if view.now.queued == 0 or holds_starts(view):
         return 0
+    if has_supply(view):
+        update_classes(view)  # as a pass does first: what domains have room for since the last one
     for p in range(len(view.units.free)):
         if view.units.free[p] > 0:
             limits = fitting_limits(view, p)

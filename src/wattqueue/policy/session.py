@@ -149,7 +149,7 @@ class Session:
         self._freed = (-np.inf, 0.0)
         """An instant, and the watts that actions freed then and no view shows yet."""
         self.target_limits = TargetLimits()
-        self.holding: list[Any] = [each for each in needs.controls if hasattr(each, "holds_starts")]
+        self.holding: list[Any] = [each for each in needs.controls if stated(each, "holds_starts", None) is not None]
         """Controls that may let nothing start beside running jobs."""
         self.acts_by_power = any(stated(control, "acts_by_power", False) for control in needs.controls)
         """Whether a control acts by measured power: it decides, too, what the cap asks for (rule 16)."""
