@@ -480,7 +480,8 @@ class FakeSlurm:
             raise ClusterError("Job is in held state")
         match write:
             case HoldJob():
-                job.priority, job.reason = 0, "JobHeldAdmin"
+                for one in [other for other in self.jobs.values() if job.whole and other.whole == job.whole] or [job]:
+                    one.priority, one.reason = 0, "JobHeldAdmin"
             case ReleaseJob():
                 self.release(job)
             case RequeueJob():

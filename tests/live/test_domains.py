@@ -433,3 +433,14 @@ def test_a_job_of_components_stays_held_and_keeps_nothing(tmp_path: Path) -> Non
     assert [row.whole for row in plan.jobs.rows(plan.jobs.at([Stage.HELD], Owner.HANDED_OVER))] == ["1", "1"]
     assert plan.reserved_w == 0.0
     assert [goal for goal in plan.goal.jobs if goal.held is False] == []
+
+
+def test_a_job_of_components_that_somebody_released_is_held_again(tmp_path: Path) -> None:
+    """Before the gate was withheld, or without it, Slurm would start it in any domain."""
+    hall = Hall(tmp_path)
+    controller = hall.begin()
+    group = hall.slurm.submit_whole(("p1", "p1"), 50.0, watts=NET_W)
+    controller.round()
+    hall.slurm.release(group[0])
+    controller.round()
+    assert [job.priority for job in group] == [0, 0]

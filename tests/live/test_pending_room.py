@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +12,9 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_controller import Meter
-from wattqueue.live.cluster import HoldJob, ReleaseJob, Snapshot
+from wattqueue.live.cluster import Snapshot
 from wattqueue.live.controller import Controller
 from wattqueue.live.features.ledger_meter import LedgerMeter, Metered
-from wattqueue.live.goal import plan_writes
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.conditions import conditions
 from wattqueue.live.state.memory import ReleasedJob
@@ -91,23 +90,18 @@ def test_a_released_job_whose_watts_slurm_gave_to_another_is_no_power(tmp_path: 
 
 
 class Components:
-    """Jobs of several components beside a controller whose holds and releases are carried out at once."""
+    """A controller over a Slurm that starts nothing by itself."""
 
     def __init__(self, slurm: FakeSlurm, folder: Path) -> None:
         self.slurm, self.controller = slurm, make(slurm, folder)
-        self.groups: list[list[FakeJob]] = []
-        self.held: set[str] = set()
 
-    def submit(self, watts: int, partitions: Iterable[str] = ("p1", "p2")) -> str:
-        """Submit one, held."""
-        self.groups.append([self.slurm.submit(1, 50.0, watts=watts, partition=name) for name in partitions])
-        self.held.add(name := str(self.groups[-1][0].id))
-        return name
+    def submit(self, watts: int, partitions: Sequence[str] = ("p1", "p2")) -> str:
+        """Submit a job of several components."""
+        return self.slurm.submit_whole(partitions, 50.0, watts=watts)[0].whole
 
     def start(self, name: str) -> list[FakeJob]:
         """Slurm starts it; return its components."""
-        (group,) = (group for group in self.groups if str(group[0].id) == name)
-        self.groups.remove(group)
+        group = [job for job in self.slurm.jobs.values() if job.whole == name]
         for job in group:
             job.state, job.reason, job.start_s = "RUNNING", "None", self.slurm.now_s
             job.held_nodes = tuple(
@@ -115,20 +109,26 @@ class Components:
             )[:1]
         return group
 
-    def round(self) -> RoundState:
-        """One round, and what it writes."""
-        seen = of_components(self.slurm.observe(), self.groups, self.held)
-        plan = planned(self.controller, seen)
-        for write in plan_writes(seen, plan.goal):
-            if isinstance(write, HoldJob):
-                self.held.add(write.target)
-            elif isinstance(write, ReleaseJob):
-                self.held.discard(write.target)
-        return plan
+    def round(self) -> list[FakeJob]:
+        """One round; return the jobs of the policy that it released."""
+        before = self.waiting()
+        assert self.controller.round() is not None
+        return [job for job in self.waiting() if job not in before and not job.whole]
+
+    def waiting(self) -> list[FakeJob]:
+        """Jobs that wait and that nobody holds."""
+        return [job for job in self.slurm.jobs.values() if job.state == "PENDING" and job.priority > 0]
+
+    @property
+    def plan(self) -> RoundState:
+        """The plan of the last round."""
+        assert self.controller.last is not None
+        return self.controller.last.plan
 
     @property
     def released(self) -> list[str]:
-        return [name for group in self.groups if (name := str(group[0].id)) not in self.held]
+        """The released jobs of several components."""
+        return [job.whole for job in self.waiting() if job.whole and not job.component]
 
 
 @pytest.mark.parametrize("what", ["watts", "nodes"])
@@ -139,12 +139,11 @@ def test_jobs_of_components_that_cannot_start_do_not_stop_the_others(tmp_path: P
     running(slurm, 300 if what == "watts" else 0, "p2", 4)
     ours = slurm.submit(1, 50.0, watts=200, partition="p1")
     for _ in range(20):
-        world.submit(350 if what == "watts" else 100)
-        plan = world.round()
-        if plan.placed:
+        world.submit(350 if what == "watts" else 250)
+        if started := world.round():
             break
         slurm.now_s += TIMEOUT_S / 2.0
-    assert [one.key.name for one in plan.placed] == [ours.name]
+    assert started == [ours]
     assert world.released == [], "none is released while the policy may use its watts"
 
 
@@ -154,7 +153,8 @@ def test_a_job_of_components_is_released_only_while_its_watts_are_kept(tmp_path:
     world = Components(slurm, tmp_path)
     ends = running(slurm, 200, "p1")
     first, second = world.submit(200), world.submit(200)
-    assert world.round().reserved_w >= 400.0
+    world.round()
+    assert world.plan.reserved_w >= 400.0
     assert world.released == [first], "400 W of 400 W"
     started = world.start(first)
     world.round()
@@ -172,16 +172,37 @@ def test_a_component_in_a_partition_that_the_machine_file_lacks_counts(tmp_path:
     slurm.partitions["debug"] = [*slurm.partitions["p1"], *slurm.partitions["p2"]]
     world = Components(slurm, tmp_path)
     world.submit(225, ("p1", "debug"))
-    plan = world.round()
-    assert (plan.reserved_w, len(world.released)) == (450.0, 1)
+    world.round()
+    world.round()
+    assert (world.plan.reserved_w, len(world.released)) == (450.0, 1)
     ours = slurm.submit(1, 50.0, watts=200)
     slurm.now_s += 5.0
-    assert world.round().placed == ()
+    assert world.round() == []
     slurm.now_s += TIMEOUT_S + 1.0  # Slurm did not start it
-    world.round()
+    assert world.round() == [ours]
     assert world.released == []
-    slurm.now_s += 1.0
-    assert [one.key.name for one in world.round().placed] == [ours.name]
+
+
+def test_a_job_of_components_that_does_not_start_is_tried_again_later_each_time(tmp_path: Path) -> None:
+    """It fits, and Slurm does not start it: 30 s, then twice as long each time up to an hour, also over restarts."""
+    slurm = make_slurm()
+    world = Components(slurm, tmp_path)
+    whole, waits, held_s = world.submit(200), list[float](), 0.0
+    for _ in range(2000):
+        was = world.released
+        world.round()
+        if was and not world.released:
+            held_s = slurm.now_s
+        elif held_s and world.released and not was:
+            waits.append(slurm.now_s - held_s)
+            if waits[-1] >= 3600.0:
+                break
+            world = Components(slurm, tmp_path)
+        slurm.now_s += 1.0 if len(waits) < 3 else 60.0
+    assert waits[:3] == [30.0, 60.0, 120.0]
+    assert waits[-1] == 3600.0
+    refused = world.controller.planner.memory.refused
+    assert [key.name for key in refused] == [f"{whole}+0"]
 
 
 @pytest.mark.parametrize("length_s", [100.0, 1000.0])
@@ -195,15 +216,13 @@ def test_turns_become_longer_until_a_job_of_components_starts(tmp_path: Path, le
             whole = world.submit(250)
         while sum(job.state == "PENDING" for job in slurm.jobs.values()) < 4:
             slurm.submit(1, length_s * (0.5 + len(slurm.jobs) * 0.37 % 1.0), watts=200, partition="p1")
-        plan = world.round()
-        for one in plan.placed:
-            job = next(job for job in slurm.jobs.values() if job.name == one.key.name)
+        for job in world.round():
             job.state, job.start_s, job.held_nodes = "RUNNING", slurm.now_s, (f"n{1 + began % 4}",)
             began += 1
         for job in slurm.jobs.values():
             if job.state == "RUNNING" and slurm.now_s - job.start_s >= job.runtime_s:
                 job.state = "COMPLETED"
-        if whole in world.released and plan.held_w + 500 <= POOL_W:
+        if whole in world.released and world.plan.held_w + 500 <= POOL_W:
             break  # Slurm starts it
         slurm.now_s += 5.0
     assert whole in world.released
@@ -228,12 +247,12 @@ def test_the_oldest_job_of_components_gets_what_becomes_free_for_a_while(tmp_pat
     slurm.submit(1, 50.0, watts=200)
     ends = [running(slurm, 200, "p1"), running(slurm, 200, "p2")]
     world.submit(250)
-    assert world.round().placed == ()
+    assert world.round() == []
     slurm.now_s += 10.0
     ends[0].state = "COMPLETED"
-    assert world.round().placed == ()
+    assert world.round() == []
     slurm.now_s += TIMEOUT_S
-    assert len(world.round().placed) == 1
+    assert len(world.round()) == 1
 
 
 def test_a_job_without_watts_that_waits_is_no_power(tmp_path: Path) -> None:

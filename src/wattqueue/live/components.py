@@ -4,20 +4,20 @@ The resource manager alone schedules them. It takes licences on the first compon
 the controller; until then all of them are held (job_submit.lua), and the release of one would free them all. When they
 are released, ``ComponentTurns`` decides.
 
-The resource manager plans nodes for all components of a job, and starts them together. That it
-has the licences for all of them is not tested when they start (Slurm's backfill starts what it has planned, see
-docs/cap-held.md), so the controller releases a job only while it keeps the watts of all its components for it:
+The resource manager plans nodes for all components of a job, and starts them together. That it has the licences for
+all of them is not tested when they start (Slurm's backfill starts what it has planned, see docs/cap-held.md), so the
+controller releases a job only while it keeps the watts of all its components for it:
 
 - A job that fits beside all that runs and is kept before it is released. One that has not started after the start
-  timeout, or of which the resource manager says that something else keeps it, is held again and *put off*: for the
-  start timeout, then for twice as long each time, up to an hour.
+  timeout, or of which the resource manager says that something else keeps it, is *late*: it is held again, and refused
+  with a back-off like any other late job (``Planner.refuse``).
 - Of those that do not fit, the oldest has a *turn*: it keeps what is free of its nodes and watts. While the watts
   suffice it is released, so that the resource manager plans nodes for it. After a turn nobody has one for as long:
   the policy starts jobs meanwhile. The next turn of the same job lasts twice as long, so one of them outlasts
   the running jobs whose nodes or watts it needs.
 - All others are held.
 
-Nothing is stored: after a restart of the controller, turns begin with the start timeout again.
+Turns are not stored: after a restart of the controller they begin with the start timeout again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ from wattqueue.live.goal import JobGoal
 from wattqueue.live.world import Layout
 
 ORPHANED = "its first component is gone: it can neither start nor be cancelled, and would keep nodes from others"
-LONGEST_WAIT_S = 3600.0
-"""Longest time for which a job is put off."""
 LONGEST_TURN_S = 7 * 86400.0
 """Longest turn."""
 BLOCKED_S = 1.0
-"""A released job is held again after so long where the resource manager states what else keeps it from starting."""
+"""A released job is late after so long where the resource manager states what else keeps it from starting."""
 
 
 class ComponentGroup(NamedTuple):
@@ -47,8 +45,20 @@ class ComponentGroup(NamedTuple):
     """Since when nobody holds it; inf while it is held."""
     blocked: bool
     """Whether the resource manager says that more than nodes, watts and the order keeps it from starting."""
+    backs_off: bool
+    """Whether the back-off of its last release lasts."""
     fits_watts: bool
     fits_nodes: bool
+
+    @property
+    def fits(self) -> bool:
+        """Whether all components could start now."""
+        return self.fits_watts and self.fits_nodes
+
+    @property
+    def is_released(self) -> bool:
+        """Whether nobody holds it."""
+        return math.isfinite(self.released_s)
 
 
 class Kept(NamedTuple):
@@ -60,43 +70,38 @@ class Kept(NamedTuple):
     """It is released, or stays so; else it is held."""
 
 
-class _Wait(NamedTuple):
-    until_s: float
-    length_s: float
-
-
 class ComponentTurns:
-    """The turns, and the jobs that are put off. Groups of a round are asked about from the oldest on."""
+    """Whose turn it is. Groups of a round are asked about from the oldest on."""
 
     def __init__(self, timeout_s: float) -> None:
         """``timeout_s``: the start timeout."""
         self.timeout_s = timeout_s
-        self._put_off: dict[str, _Wait] = {}
+        self.late = set[str]()
+        """The jobs of this round that were released and did not start in time."""
         self._fits_s: dict[str, float] = {}
         """Since when a released job fits."""
-        self._turn, self._whose = _Wait(-math.inf, 0.0), ""
+        self._until_s, self._length_s, self._whose = -math.inf, 0.0, ""
+        """End, length and owner of the last turn."""
         self._waits = False
         """Whether one that does not fit was met in this round."""
 
     def begin_round(self, known: Collection[str]) -> None:
         """Begin a round with these jobs of several components that wait; what is known of others is forgotten."""
-        self._put_off = {whole: wait for whole, wait in self._put_off.items() if whole in known}
         self._fits_s = {whole: since_s for whole, since_s in self._fits_s.items() if whole in known}
         self._waits = False
+        self.late.clear()
 
     def ask(self, group: ComponentGroup, now_s: float) -> Kept:
         """Return what is done for the next group."""
-        released, wait = math.isfinite(group.released_s), self._put_off.get(group.whole)
-        if self._late(group, now_s):
-            length_s = self.timeout_s if wait is None else min(2.0 * wait.length_s, LONGEST_WAIT_S)
-            self._put_off[group.whole] = _Wait(now_s + length_s, length_s)
-            return Kept(released, released=False)
-        if wait is not None and now_s < wait.until_s:
-            return Kept(released, released=False)
-        if group.fits_watts and group.fits_nodes:
+        if self._is_late(group, now_s):
+            self.late.add(group.whole)
+            return Kept(room=True, released=False)
+        if group.backs_off:
+            return Kept(group.is_released, released=False)
+        if group.fits:
             return Kept(room=True, released=True)
         on = self.patient(now_s, group.whole)
-        return Kept(on or released, on and group.fits_watts)
+        return Kept(on or group.is_released, on and group.fits_watts)
 
     def patient(self, now_s: float, whole: str = "") -> bool:
         """Return whether the next job that does not fit has a turn; ``whole`` is empty for one without watts."""
@@ -104,11 +109,11 @@ class ComponentTurns:
         self._waits = True
         return on
 
-    def _late(self, group: ComponentGroup, now_s: float) -> bool:
+    def _is_late(self, group: ComponentGroup, now_s: float) -> bool:
         """Whether a released job has had its time; one that does not fit has its turn instead."""
         if group.blocked:
             return now_s - group.released_s > min(BLOCKED_S, self.timeout_s)
-        if not (group.fits_watts and group.fits_nodes and math.isfinite(group.released_s)):
+        if not (group.fits and group.is_released):
             self._fits_s.pop(group.whole, None)
             return False
         return now_s - self._fits_s.setdefault(group.whole, now_s) > self.timeout_s
@@ -118,11 +123,11 @@ class ComponentTurns:
 
         A job that becomes the oldest during the turn of another has the rest of it.
         """
-        if now_s >= self._turn.until_s + self._turn.length_s:
+        if now_s >= self._until_s + self._length_s:
             again = whole and whole == self._whose
-            length_s = min(2.0 * self._turn.length_s, LONGEST_TURN_S) if again else self.timeout_s
-            self._turn, self._whose = _Wait(now_s + length_s, length_s), whole
-        return now_s < self._turn.until_s
+            self._length_s = min(2.0 * self._length_s, LONGEST_TURN_S) if again else self.timeout_s
+            self._until_s, self._whose = now_s + self._length_s, whole
+        return now_s < self._until_s
 
 
 def orphans(jobs: Iterable[Job], components: Iterable[Job]) -> list[Job]:
@@ -173,15 +178,18 @@ def given_watts(layout: Layout, nodes: Iterable[Node], held: Sequence[Job]) -> l
 
 def released(held: Sequence[Job], let_go: Collection[str]) -> list[JobGoal]:
     """Return the release of each of these jobs, of which ``held`` are the held components."""
-    why = "heterogeneous jobs are scheduled by Slurm"
-    free = {row.whole: JobGoal(row.key, held=False, why=why) for row in reversed(held) if row.whole in let_go}
-    return [*free.values()]
+    free = [row for row in held if row.whole in let_go]
+    return _for_each_job(free, "heterogeneous jobs are scheduled by Slurm", held=False)
 
 
-def held_again(waiting: Iterable[Job]) -> list[JobGoal]:
-    """Return the hold of each job of these components, by the name that holds all of them."""
-    why = "its components cannot start together now"
-    return [*{row.whole: JobGoal(row.key, held=True, why=why) for row in waiting if not row.held}.values()]
+def held_again(waiting: Sequence[Job]) -> list[JobGoal]:
+    """Return the hold of each job of these released components."""
+    return _for_each_job(waiting, "its components cannot start together now", held=True)
+
+
+def _for_each_job(components: Sequence[Job], why: str, *, held: bool) -> list[JobGoal]:
+    """Return a goal for each job of these components, by its first one: one write holds or releases all."""
+    return [*{row.whole: JobGoal(row.key, held=held, why=why) for row in reversed(components)}.values()]
 
 
 def _dearest(layout: Layout, nodes: Iterable[Node]) -> dict[str, int]:

@@ -131,7 +131,8 @@ class Writer:
         planner.released |= {placed.key for placed in now.placed if (ReleaseJob, placed.key) in done}
         written = {goal.key for goal in now.goal.jobs if goal.rewrite_watts and (ChangeJob, goal.key) in done}
         planner.memory.mark(written - failed_keys, REWRITTEN)
-        late = {row.key: row for row in now.rows_at(Stage.LATE)}
+        waited = [row for row in now.rows_at(Stage.STALLED) if row.whole in planner.turns.late]
+        late = {row.key: row for row in (*now.rows_at(Stage.LATE), *waited)}
         back = {key for kind, key in done if kind is HoldJob and key is not None}
         planner.memory.unplace(now.displaced.keys() & back)
         for key in (late.keys() - now.displaced.keys()) & back:

@@ -14,13 +14,11 @@ a job.
 from __future__ import annotations
 
 from wattqueue.live.cluster import NEEDS_CONTROLLER, USER_HELD, Details, Job, user_holds
-from wattqueue.live.components import orphans
+from wattqueue.live.components import BLOCKED_S, orphans
 from wattqueue.live.planner import Planner, RoundState, stage
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.table import ACTIVE_STAGES, OPEN_STAGES, Owner, Stage
 
-BLOCKED_S = 1.0
-"""A released job is taken back after so long where the resource manager states what else keeps it from starting."""
 STILL = {"stopped": Stage.SUSPENDED, "suspended": Stage.SUSPENDED, "completing": Stage.COMPLETING}
 """Stage of an active job by its state, where it is not RUNNING."""
 _PLAIN = Details("", "", "", "", "", 0, 1, 0)  # stands in where the details of a job could not be read

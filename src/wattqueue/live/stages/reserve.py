@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import numpy as np
 
@@ -65,9 +65,15 @@ def _kept_w(now: RoundState) -> int:
 
 
 def _keep(now: RoundState, slot: int, part: int) -> int:
-    """Keep nodes of a partition and watts for a job that waits; return the watts of one for which no node is free."""
+    """Keep nodes of a partition and watts for a job that waits; return the watts of one for which no node is free.
+
+    ``part``: -1 for one whose nodes nobody knows.
+    """
+    layout = now.planner.layout
+    row: Job = now.jobs.row[slot]
+    if part < 0:
+        return max(row.watts, 0)
     # an adopted or foreign job has no stored release: its partition's first option, its own watts
-    layout, row = now.planner.layout, now.jobs.row[slot]
     placed = now.planner.memory.placed.get(row.key)
     option = placed.option if placed is not None else int(layout.machine.option_start[part])
     wanted = row.requested or (expand(placed.nodes) if placed is not None else ())
@@ -81,7 +87,7 @@ def _keep_for_others(now: RoundState, room_w: float) -> int:
     ``room_w`` are the watts that no job holds.
     """
     jobs, turns = now.jobs, now.planner.turns
-    waiting = list(_scheduled_elsewhere(now))
+    waiting = _scheduled_elsewhere(now)
     turns.begin_round({rows[0].whole for _, rows in waiting if rows[0].whole})
     if not waiting:
         return 0
@@ -100,9 +106,7 @@ def _keep_for_others(now: RoundState, room_w: float) -> int:
         if kept.released:
             let_go.add(rows[0].whole)
         if kept.room:
-            without_nodes_w += sum(
-                _keep(now, slot, part) if part >= 0 else 0 for slot, part in zip(slots, parts, strict=True)
-            )
+            without_nodes_w += sum(_keep(now, slot, part) for slot, part in zip(slots, parts, strict=True))
             left.subtract(nodes)
             room_w -= watts
     now.let_go = frozenset(let_go)
@@ -112,8 +116,8 @@ def _keep_for_others(now: RoundState, room_w: float) -> int:
     return without_nodes_w
 
 
-def _scheduled_elsewhere(now: RoundState) -> Iterator[tuple[list[int], list[Job]]]:
-    """Yield the waiting jobs that only the resource manager schedules, with their components, from the oldest on.
+def _scheduled_elsewhere(now: RoundState) -> list[tuple[list[int], list[Job]]]:
+    """Return the waiting jobs that only the resource manager schedules, with their components, from the oldest on.
 
     Those that may start at any moment, and those of several components that the controller may release.
     """
@@ -122,7 +126,7 @@ def _scheduled_elsewhere(now: RoundState) -> Iterator[tuple[list[int], list[Job]
     held = jobs.at([Stage.HELD], Owner.HANDED_OVER) if now.planner.domains is None else []
     free = [slot for slot in now.under_way if jobs.stage[slot] == Stage.FREE]
     if not (held or free):
-        return
+        return []
     undecided = jobs.undecided()
     complete = complete_jobs(now.planner.layout, snapshot.nodes, jobs.rows(held), jobs.rows(undecided))
     may_start = set(free)
@@ -132,23 +136,25 @@ def _scheduled_elsewhere(now: RoundState) -> Iterator[tuple[list[int], list[Job]
         row = jobs.row[slot]
         if slot in may_start or (row.held and row.whole in wholes):  # a stray component has its room already
             groups.setdefault(row.target, []).append(slot)
-    for group in groups.values():
-        yield group, jobs.rows(group)
+    return [(group, jobs.rows(group)) for group in groups.values()]
 
 
 def _ask(now: RoundState, slots: list[int], rows: list[Job], *, fits_watts: bool, fits_nodes: bool) -> Kept:
     """Return whether room is kept for a job that only the resource manager schedules, and whether it is released."""
-    turns = now.planner.turns
+    turns, refused = now.planner.turns, now.planner.memory.refused.get(rows[0].key)
     if not rows[0].whole:
         return Kept((fits_watts and fits_nodes) or turns.patient(now.now_s), released=True)
+    if now.planner.domains is not None:  # whoever released it
+        return Kept(room=True, released=False)
     free = [slot for slot, row in zip(slots, rows, strict=True) if not row.held]
     since_s = min(now.jobs.since_s[free].tolist(), default=math.inf)
-    blocked = any(row.blocked for row in rows)
-    return turns.ask(ComponentGroup(rows[0].whole, since_s, blocked, fits_watts, fits_nodes), now.now_s)
+    blocked, backs_off = any(row.blocked for row in rows), refused is not None and now.now_s < refused.until_s
+    group = ComponentGroup(rows[0].whole, since_s, blocked, backs_off, fits_watts, fits_nodes)
+    return turns.ask(group, now.now_s)
 
 
 def _choose_parts(now: RoundState, rows: list[Job], left: Counter[int]) -> list[int]:
-    """Return the machine's partition for each component: the one with most free nodes of those that it may use.
+    """Return the machine's partition for each component: the first with enough free nodes of those that it may use.
 
     A partition that the machine file does not name may hold managed nodes. -1 where it holds none.
     """
