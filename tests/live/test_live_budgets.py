@@ -431,6 +431,31 @@ def test_jobs_that_are_barred_together_are_those_that_are_barred_one_by_one() ->
     assert together > 300
 
 
+class Counting(BudgetBooks):
+    """Counts how often the books are asked for room."""
+
+    asked = 0
+
+    def _asks(self, *given: Any) -> Any:
+        self.asked += 1
+        return super()._asks(*given)
+
+
+def test_a_small_job_that_has_room_does_not_have_each_of_the_others_looked_at() -> None:
+    """Room for the least of a long queue is found out once, and again where one of its jobs was let through."""
+    edges = np.asarray(np.arange(40) * 86_400.0, float)
+    books = Counting([Budget("all", frozenset(), 5 * MJ_PER_KWH // 2, "kWh", edges)], 600.0, (3, 6))
+    waiting = {f"{k}": JobDemand("ann", "", 1_000.0, 3_600.0 + k % 7) for k in range(2_000)}
+    waiting["small"] = JobDemand("ann", "", 1.0, 60.0)
+    for _ in range(2):
+        books.asked = 0
+        books.freed.add(0)
+        books.let_through(0.0, waiting)
+        assert "small" not in books.barred
+        assert len(books.barred) > 1_990
+        assert books.asked < 100
+
+
 def test_amounts_of_any_size_are_stored(tmp_path: Path) -> None:
     slurm = lab()
     path = file(tmp_path, 1e12)

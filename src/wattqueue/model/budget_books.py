@@ -99,6 +99,8 @@ class _Group:
     """What bars those of which it is only found whether they fit now."""
     closed: bool = False
     """Whether none of them fits now: there is no room for the least watts and seconds of all."""
+    looked: bool = False
+    """Whether that has been found out since one of them was let through last."""
     refused: _Refused = field(default_factory=_Refused)
 
     never: dict[str, _Refused] = field(default_factory=dict)
@@ -211,16 +213,16 @@ class BudgetBooks:
                 exact_left, group.barred = exact_left - bool(asked), group.barred + bool(asked)
             elif group.barred >= self.exact[0] or exact_left <= 0:
                 found, asked = self._now(now_s, job, group, others)
-                if found is group.later and group.freed and not group.closed:
+                if found is group.later and group.freed and not group.looked:
                     least = self._least_of(waiting)[owner]
-                    group.closed = bool(self._asks(now_s, least, group, others)[1])
+                    group.looked, group.closed = True, bool(self._asks(now_s, least, group, others)[1])
                     found = group.later = kept if kept == found and kept is not None else found
             else:
                 found, asked = self._earliest(now_s, job, group, others)
                 if now_s < found.until_s < math.inf:
                     group.barred, exact_left = group.barred + 1, exact_left - 1
             if asked:
-                self._asked[name] = asked
+                self._asked[name], group.looked = asked, False
                 for (k, _, _), more in zip(group.books, asked, strict=True):
                     add_to(others[k], more or {})
             if found.until_s > now_s:
