@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import RLock, Timer
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -109,15 +110,16 @@ class _LateBar:
     def __init__(self, what: str, unit: str) -> None:
         self.what, self.unit = what, unit
         self.lock, self.closed = RLock(), False
-        self.counted: tuple[int, int] | None = None
+        self.counted: tuple[str, str, int, int | None] = what, unit, 0, None
+        """What is done, in which unit, how much of it, and of how much."""
         self.shown: Any = None
         self.stop_counting: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
         """Hide the bar around this one, and begin to wait."""
-        for bar in self.open:
+        self.open.append(self)  # first: from now on the timer of a bar around it shows nothing
+        for bar in self.open[:-1]:
             bar.hide()
-        self.open.append(self)
         self.wait()
         return self
 
@@ -163,7 +165,11 @@ class _LateBar:
 
     def __call__(self, done: int, total: int) -> None:
         """Move the bar, at most each ``MOVED_S``: parts in Python call this in every pass."""
-        self.counted = done, total
+        self._move(self.what, self.unit, done, total)
+
+    def _move(self, what: str, unit: str, done: int, total: int) -> None:
+        """Take what has been done, and draw it where that is due."""
+        self.counted = what, unit, done, total
         now_s = time.monotonic()
         if now_s >= self.due_s:
             self.due_s = now_s + MOVED_S
@@ -174,21 +180,14 @@ class _LateBar:
 
     def _draw(self) -> None:
         """Bring what is shown up to date."""
-        done, total = self.counted or (0, None)
-        self.shown.update(self.shown.task_ids[0], description=self.what, completed=done, total=total, unit=self.unit)
+        what, unit, done, total = self.counted
+        self.shown.update(self.shown.task_ids[0], description=what, completed=done, total=total, unit=unit)
 
     def count_compiled(self) -> None:
-        """Count kernels that are compiled, until work is counted."""
+        """Count kernels as they are compiled."""
         from wattqueue.kernels.cache import watch_compiler
 
-        own = self.what, self.unit
-
-        def tell(done: int, total: int) -> None:
-            self.what, self.unit = "compiling", "kernels"
-            self(done, total)
-            self.what, self.unit = own
-
-        self.stop_counting = watch_compiler(tell)
+        self.stop_counting = watch_compiler(partial(self._move, "compiling", "kernels"))
 
 
 def _new_bar() -> Any:

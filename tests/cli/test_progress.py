@@ -116,6 +116,36 @@ def test_kernels_are_counted_while_they_are_compiled(monkeypatch: pytest.MonkeyP
         assert f"compiling 1/{PLAIN_RUN} kernels" in re.sub(" +", " ", plain(until(shown, "kernels")).replace("━", ""))
 
 
+def test_kernels_are_not_drawn_as_the_work_that_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the bar is shown between two kernels."""
+
+    def watch(tell: Callable[[int, int], None]) -> Callable[[], None]:
+        tell(3, 40)
+        return lambda: None
+
+    monkeypatch.setattr(terminal, "say_if_compiling", lambda: True)
+    monkeypatch.setattr("wattqueue.kernels.cache.watch_compiler", watch)
+    with screen(monkeypatch, 0.3) as shown, terminal.running("simulating"):
+        text = plain(until(shown, "3/40"))
+    assert "compiling" in text
+    assert "3/40 kernels" in text
+    assert "simulating" not in text
+
+
+def test_a_bar_that_is_due_while_an_inner_one_begins_is_not_shown_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(monkeypatch, 60.0), terminal.working():
+        (outer,) = terminal._LateBar.open
+        hide = outer.hide
+
+        def hide_and_be_due() -> None:
+            hide()
+            outer.show()
+
+        monkeypatch.setattr(outer, "hide", hide_and_be_due)
+        with terminal.running("simulating"):
+            assert outer.shown is None
+
+
 @pytest.mark.parametrize("context", [terminal.running, terminal.counting], ids=["running", "counting"])
 def test_quiet_shows_nothing(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with screen(monkeypatch, 0.0) as shown:
