@@ -15,7 +15,6 @@ import gc
 import json
 import math
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -34,7 +33,7 @@ from wattqueue.live.managed import managed_machine
 from wattqueue.live.reports.report import ControllerLog, Report
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.warm_up import run_small_rounds
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, Signals
 from wattqueue_flux.cluster import FluxCluster, StartsBeside
 from wattqueue_flux.examine import TESTED
 from wattqueue_flux.forecast import annotations_of, least_w, most_room_w
@@ -265,7 +264,7 @@ class WattQueueScheduler(SafeScheduler):
         if report is None:
             raise ClusterError(self.controller.problem)
         self._told = list(annotations_of(report.plan))
-        self._step_s = _next_step_s(self.controller.planner.cap, time.time())
+        self._step_s = _next_step_s(self.controller.planner.cap, report.plan.now_s)
         # events that come faster than rounds are decided together
         self._sched_delay = min(self.SCHED_DELAY_MAX, time.monotonic() - begin)
         return report
@@ -322,8 +321,8 @@ def _watched(config: LiveConfig) -> list[Path]:
 
 def _next_step_s(cap: Cap, now_s: float) -> float:
     """Return when a cap changes next, as announced; inf for never."""
-    after = bisect_right(cap.time_s.tolist(), now_s)
-    return float(cap.time_s[after]) if after < len(cap.time_s) else math.inf
+    steps_s, _ = Signals(cap).caps_after(now_s)
+    return float(steps_s[0]) if len(steps_s) else math.inf
 
 
 def _option(args: Sequence[str], name: str) -> tuple[str, list[str]]:
