@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.resources import files
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +16,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.workload.cycle import DAY_S
 from wattqueue.workload.generated import generate
+from wattqueue_studies.frame.published import stated_design
 
 NONE, HALF, ALL = "none", "half", "all"
 """Who chooses the frugal clock."""
@@ -53,10 +52,7 @@ class BudgetDesign:
     @classmethod
     def stated(cls) -> BudgetDesign:
         """Return the design of claims.toml."""
-        text = files("wattqueue_studies.budgets").joinpath("claims.toml").read_text(encoding="utf-8")
-        stated: dict[str, Any] = tomllib.loads(text)["design"]
-        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in stated.items()}
-        return cls(**values)
+        return cls(**stated_design("wattqueue_studies.budgets"))
 
     @property
     def window_s(self) -> float:
@@ -99,7 +95,7 @@ class RecordedWindows:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedUsers:
-    """GeneratedUsers jobs of users with habits; their watts are their own."""
+    """Generated jobs of users with habits; their watts are their own."""
 
     def world(self, design: BudgetDesign, seed: int) -> BudgetWorld:
         """Return the jobs of a seed."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
-from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.supply import SupplyDomain
+from wattqueue_studies.frame.published import stated_design
 
 HOUR_S = 3600.0
 
@@ -43,10 +41,7 @@ class Design:
     @classmethod
     def stated(cls) -> Design:
         """Return the design of claims.toml."""
-        text = files("wattqueue_studies.domains").joinpath("claims.toml").read_text(encoding="utf-8")
-        stated: dict[str, Any] = tomllib.loads(text)["design"]
-        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in stated.items()}
-        return cls(**values)
+        return cls(**stated_design("wattqueue_studies.domains"))
 
     def draw(self, seed: int, *, error: float = 0.0) -> Jobs:
         """Return the jobs of a seed, all submitted at 0. ``max_power_w`` is what is counted, the mean what is drawn.

@@ -152,10 +152,21 @@ class Published:
         return found[0] if found else None
 
 
+def claims_file(package: str) -> dict[str, Any]:
+    """Return the content of ``claims.toml`` of a study, a folder of the package."""
+    return tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
+
+
+def stated_design(package: str) -> dict[str, Any]:
+    """Return the table ``design`` of a study's ``claims.toml``, its lists as tuples."""
+    design: dict[str, Any] = claims_file(package)["design"]
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in design.items()}
+
+
 @lru_cache
 def published(package: str) -> Published:
     """Read ``claims.toml`` of a study, a folder of the package."""
-    document = tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
+    document = claims_file(package)
     labels, findings = document["metrics"], document.get("findings", {})
     entries = [entry for group in document["claims"].values() for entry in group]
     return Published(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from wattqueue_studies.bound.policy_run import replayed_policy
 from wattqueue_studies.bound.store import TURNAROUND, bound_figures
 from wattqueue_studies.bound.study import summary
 from wattqueue_studies.frame.claim import ClaimTable
-from wattqueue_studies.frame.published import published
+from wattqueue_studies.frame.published import claims_file, published
 from wattqueue_studies.frame.report import Progress, StudyReport
 from wattqueue_studies.frame.samples import Samples, Trial, TrialFigures, sweep
 from wattqueue_studies.gap.cases import AREA_ROWS, ROWS, WATT_ROWS, GapCase, cases_of
@@ -55,8 +53,7 @@ class Losses:
 
 def designed() -> list[Losses]:
     """Return the differences that the study looks at (claims.toml)."""
-    document = tomllib.loads(files(PACKAGE).joinpath("claims.toml").read_text(encoding="utf-8"))
-    return [Losses(**entry) for entry in document["losses"].values()]
+    return [Losses(**entry) for entry in claims_file(PACKAGE)["losses"].values()]
 
 
 @dataclass(frozen=True, slots=True)

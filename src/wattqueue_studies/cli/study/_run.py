@@ -6,7 +6,9 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from wattqueue.options import workers_option
 from wattqueue.verbs import Printed, out_field
@@ -14,6 +16,9 @@ from wattqueue.verbs import Printed, out_field
 if TYPE_CHECKING:
     from wattqueue_studies.frame.report import Study
 
+TraceOption = Annotated[
+    list[str] | None, typer.Option(help="Recorded trace with the nodes to simulate it on, FILE:NODES; repeatable.")
+]
 PROBE_BYTES = 4_000_000
 """Bytes that are written on trial before the work; the largest JSON of a study has some megabytes."""
 

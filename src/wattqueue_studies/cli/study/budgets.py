@@ -12,16 +12,14 @@ from typing import Annotated
 import typer
 
 from wattqueue.verbs import verb_of
-from wattqueue_studies.cli.study._run import ParallelStudy
+from wattqueue_studies.cli.study._run import ParallelStudy, TraceOption
 
 
 @verb_of(ParallelStudy)
 def run(
     output: ParallelStudy,
     *,
-    trace: Annotated[
-        list[str] | None, typer.Option(help="Recorded trace with the nodes to simulate it on, FILE:NODES; repeatable.")
-    ] = None,
+    trace: TraceOption = None,
     generated: Annotated[bool, typer.Option("--generated/--no-generated", help="Also generated jobs.")] = True,
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1_000, help="Windows of each workload. [as designed: 20]")

@@ -11,15 +11,13 @@ from typing import Annotated
 import typer
 
 from wattqueue.verbs import verb_of
-from wattqueue_studies.cli.study._run import ParallelStudy
+from wattqueue_studies.cli.study._run import ParallelStudy, TraceOption
 
 
 @verb_of(ParallelStudy)
 def run(
     output: ParallelStudy,
-    trace: Annotated[
-        list[str] | None, typer.Option(help="Recorded trace with the nodes to simulate it on, FILE:NODES; repeatable.")
-    ] = None,
+    trace: TraceOption = None,
     policy: Annotated[
         list[str] | None, typer.Option(help="Row to simulate beside easy, instead of all; repeatable.")
     ] = None,
