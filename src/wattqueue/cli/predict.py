@@ -66,7 +66,7 @@ def eval_(options: PredictVerb) -> None:
     with running("predicting", "estimators", quiet=options.quiet) as tell:
         evaluation = evaluate_workload(
             read, machine, name=jobs.name, physics=options.truth_on(machine), estimators=options.estimators,
-            target=options.target, seed=options.seed, clock=time.process_time, **({"tell": tell} if tell else {}),
+            target=options.target, seed=options.seed, clock=time.process_time, tell=tell,
         )  # fmt: skip
     watts_by_name = {e.name: e.predicted_w for e in evaluation.found}
     pages = evaluation.pages()

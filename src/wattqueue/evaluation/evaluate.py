@@ -138,7 +138,7 @@ def evaluate_all(
     *,
     target: str,
     clock: Clock,
-    tell: Callable[[int, int], None],
+    tell: Callable[[int, int], None] | None,
     **more: Any,
 ) -> list[Evaluated]:
     """Evaluate every estimator of ``specs`` on one trace, in their order.
@@ -158,6 +158,7 @@ def evaluate_all(
     line = trace_timeline(jobs)
     found = list[Evaluated]()
     for spec, make in zip(specs, makers, strict=True):
-        tell(len(found), len(specs))
+        if tell:
+            tell(len(found), len(specs))
         found.append(evaluate(spec, make, jobs, machine, target=target, line=line, clock=clock))
     return found

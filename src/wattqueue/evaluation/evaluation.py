@@ -95,7 +95,7 @@ def evaluate_workload(
     target: str = "mean",
     seed: int = 0,
     clock: Clock,
-    tell: Callable[[int, int], None] = lambda _done, _all: None,
+    tell: Callable[[int, int], None] | None = None,
     physics: Physics | None = None,
 ) -> Evaluation:
     """Predict every job at its submission from the jobs that had ended by then, and score the predictions.

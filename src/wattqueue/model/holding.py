@@ -3,7 +3,7 @@
 At each instant of its wait a job is tested as the pass tests it, at the watts that the ledger counted when it started:
 free units of its partition, room under the cap, then the most units that fit under all domains. Of domains that hold it
 back the one is named that forbids most units; where several forbid as many, as equal racks do, the first of them stands
-for all, and their number is told. A job that passes all three waits for its *turn*: jobs before it in the
+for all, and their number is given. A job that passes all three waits for its *turn*: jobs before it in the
 queue, a reservation, a policy that holds it.
 """
 

@@ -19,8 +19,7 @@ from wattqueue_grid.incentives.verdict import FEWEST_DRAWS
 from wattqueue_grid.money import micro
 from wattqueue_grid.money import words as money
 from wattqueue_grid.settlement.contract import read_contract
-
-JOULES_PER_MWH = 3_600_000_000
+from wattqueue_grid.settlement.energy_price import J_PER_MWH
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Earned:
 
     def per_kw(self, offer: Offer) -> int:
         """Return the most that an offer earns for each kW, in micro-units."""
-        return micro(self.per_mwh, round(1_000 * offer.candidate.length_s), JOULES_PER_MWH)
+        return micro(self.per_mwh, round(1_000 * offer.candidate.length_s), J_PER_MWH)
 
     def net_per_kw(self, offer: Offer) -> int | None:
         """Return what is left of it after the rewards; None without a promise."""
@@ -67,20 +66,16 @@ def sentence(best: Sequence[Offer], earned: Earned) -> str:
         return f"No offer pays: nothing can be promised; {nothing}."
     least, most = min(map(earned.per_kw, promised)), max(map(earned.per_kw, promised))
     paid = money(least, earned.currency) + ("" if least == most else f" to {money(most, earned.currency)}")
-    first = max(promised, key=lambda offer: _net(offer, earned))
-    net, days = _net(first, earned), min(offer.days for offer in promised)
+    nets = [net for offer in promised if (net := earned.net_per_kw(offer)) is not None]
+    net, days = max(nets), min(offer.days for offer in promised)
     if days < FEWEST_DRAWS:
         return f"No verdict from {days} days, {FEWEST_DRAWS} are the least; {nothing}."
     if net < 0:
         said = f"No offer pays: the contract pays at most {paid} for each kW promised, and the least loss is"
         return f"{said} {money(-net, earned.currency)} for each; {nothing}."
-    losing = sum(_net(offer, earned) < 0 for offer in promised)
+    losing = sum(one < 0 for one in nets)
     said = (
         f"An offer may pay: at most {money(net, earned.currency)} for each kW promised, before penalties and what users"
     )
     lost = f"; {losing} of {len(promised)} lose" if losing else ""
     return f"{said} lose{lost}; {nothing}."
-
-
-def _net(offer: Offer, earned: Earned) -> int:
-    return earned.per_kw(offer) - (offer.reward_per_kw or 0)
