@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.package.test_wheel import pins
 from tools.kernels.interface import interface
 from tools.packages import ROOT
 from wattqueue.kernels.library import LEVELS, MANIFEST, levels_of_this_processor
@@ -79,11 +80,9 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with the wheel and what it needs: no numba."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-    pins = re.findall(r"^[\w.-]+==[\w.+!-]+", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
-    (folder / "pins.txt").write_text("\n".join(pins))
     python = folder / "venv/bin/python"
     pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "-c", str(folder / "pins.txt"), str(wheel)], check=True)
+    subprocess.run([*pip, "-c", str(pins(folder)), str(wheel)], check=True)
     return python
 
 
