@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import MachineError, PolicyError
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.actions import Action, StopNode, WakeNode
 from wattqueue.parts.contracts import Prediction
+from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.round import ROUND
@@ -35,6 +37,10 @@ def machine(limit_w: float, part: Partition = PART) -> Machine:
         SupplyDomain(name="feed", limit_w=2100.0, efficiency=0.96),
     )
     return Machine("m", (part,), supply=supply)
+
+
+def with_sensor(limit_w: float) -> Machine:
+    return replace(machine(limit_w), sensor=PowerSensor(sample_s=10.0, poll_s=10.0))
 
 
 def predicted(watts: float) -> Prediction:
@@ -85,6 +91,33 @@ def test_a_learned_prediction_above_the_stated_maximum_ends_the_run() -> None:
     simulate(four(500.0), machine(1000.0), policy)
     with pytest.raises(PolicyError, match="predicted 501 W of a unit of batch"):
         simulate(four(501.0), machine(1000.0), load_policy("easy", estimator="history-mean"))
+
+
+class Reranked(Fcfs):
+    """An order that Python computes: its pass runs on a snapshot."""
+
+    def rerank(self, view: View) -> Floats:
+        return -np.arange(len(view.queue), dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    ("parts", "what"),
+    [
+        ({"backfill": {"part": "easy", "ahead": "limits"}}, "a pass that looks ahead"),
+        ({"ledger": "measured"}, "a ledger of measured watts"),
+    ],
+)
+def test_a_snapshot_has_no_announced_limits_of_domains_and_no_figures_of_units(
+    parts: dict[str, Any], what: str
+) -> None:
+    policy = replace(load_policy("easy", **parts), order=Reranked())
+    with pytest.raises(
+        PolicyError, match=rf"1 power domains can hold jobs back, .*: rerank\(\) beside {what}"
+    ) as caught:
+        simulate(four(), with_sensor(900.0), policy)
+    assert "rack[1]" in str(caught.value)
+    simulate(four(), with_sensor(1000.0), policy)
+    simulate(four(), with_sensor(900.0), replace(load_policy("easy"), order=Reranked()))
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,18 @@ class Capabilities:
         """Return the terms of the greatest margin that power domains can come to keep."""
         return ANY_MARGIN if self.metered is not None else self.chance or NO_MARGIN
 
+    @property
+    def not_under_supply(self) -> str:
+        """Return the parts that no driver combines with power domains that can hold jobs back (rule 22), or nothing.
+
+        The pass of an order that is computed in Python runs on a snapshot (``policy/decide.py``), which has neither
+        announced limits of domains nor figures of single units.
+        """
+        by_unit = self.measured is not None and self.corrects is None
+        if self.rerank is None or not (self.looks_ahead or by_unit):
+            return ""
+        return f"rerank() beside {self.ledger if by_unit else 'a pass that looks ahead'}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DriverAbilities:
@@ -443,7 +455,7 @@ def require_carried_out(
     for lacks, what, hint in lacking:
         if lacks:
             raise PolicyError(f"has {what}, which {driver.name} does not carry out", where=policy.name, hint=hint)
-    untested = "" if driver.supply else f"{driver.name} does not test domains yet"
+    untested = needs.not_under_supply if driver.supply else f"{driver.name} does not test domains yet"
     if machine.supply:
         from wattqueue.policy.supply import require_supply
 
