@@ -104,6 +104,23 @@ def test_a_file_of_targets_is_for_runs_alone_where_it_names_domains(tmp_path: Pa
         read_load_targets(path)
 
 
+@pytest.mark.parametrize(
+    ("target", "machine"),
+    [
+        (LoadTarget(6.0, 9.0, 1.0), MACHINE),
+        (LoadTarget(6.0, 9.0, 300.0, ramp_w_per_s=1.0), replace(MACHINE, partitions=(replace(PART, max_w=None),))),
+    ],
+)
+def test_an_error_of_a_target_of_the_machine_names_its_line_behind_targets_of_domains(
+    tmp_path: Path, target: LoadTarget, machine: Machine
+) -> None:
+    path, of_rack = tmp_path / "targets.csv", LoadTarget(5.0, 9.0, 60.0, OF_MAXIMUM, ramp_w_per_s=1.0, domain="r1")
+    write_load_targets(path, LoadTargets.of(of_rack, target))
+    line = next(k for k, row in enumerate(path.read_text().splitlines(), 1) if row.startswith("6,"))
+    with pytest.raises(MachineError, match=rf"targets\.csv:{line}: load target 2: "):
+        read_load_targets(path, machine, Cap.none(), domains=True)
+
+
 @pytest.mark.parametrize(("ahead", "starts"), [("nothing", [0.0, 30.0]), ("limits", [0.0, 90.0])])
 def test_a_run_looks_ahead_to_a_target_of_a_rack_and_records_its_machine_with_it(
     ahead: str, starts: list[float]

@@ -63,10 +63,9 @@ def read_load_targets(
     found.sort(key=lambda one: one[0].start_s)
     try:
         targets = LoadTargets.of(*(target for target, _ in found))
-        whole = targets.take(np.array([not name for name in targets.domain]))
         if machine is not None:
-            whole.require_reachable(machine, cap or Cap.none())
-            whole.require_rise(machine, cap or Cap.none())
+            targets.require_reachable(machine, cap or Cap.none())
+            targets.require_rise(machine, cap or Cap.none())
     except (InputError, MachineError) as error:
         raise type(error)(f"{error.where}: {error.what}", where=_line(path, error, found), hint=error.hint) from error
     if not domains:

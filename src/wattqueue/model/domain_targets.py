@@ -42,7 +42,7 @@ def with_domain_targets(machine: Machine, targets: LoadTargets, begin_s: float) 
         known[name] = _lowered(known[name], machine, targets.take(rows), begin_s)
     machine = replace(machine, supply=tuple(known.values()))
     _ = machine.supply_tree  # refuses limits below idle watts
-    return machine, targets.take(np.flatnonzero(np.array(targets.domain) == ""))
+    return machine, targets.take(targets.of_machine)
 
 
 def _lowered(domain: SupplyDomain, machine: Machine, targets: LoadTargets, begin_s: float) -> SupplyDomain:

@@ -58,7 +58,8 @@ class LoadTarget:
 class LoadTargets:
     """A table of load targets in order of their starts. Shapes (k,), k >= 0. Times on the clock of the jobs.
 
-    All but ``row``, ``place``, ``take`` and ``announced_s`` are for targets of one limit: of the machine, or a domain.
+    What looks at several targets at once is for those of one limit, of the machine or a domain (``take``); only
+    ``require_whole``, ``require_reachable`` and ``require_rise`` are for all.
 
     Raises: InputError with the row in ``where`` for a target that ends before it starts, overlaps the one before it of
     the same domain, has a limit outside its range or a unit that is none.
@@ -107,9 +108,15 @@ class LoadTargets:
 
     def require_whole(self, where: str | Path) -> None:
         """Raise InputError for a target of a domain, where only the machine as a whole can be limited."""
-        if row := next((k for k, name in enumerate(self.domain) if name), -1) + 1:
+        row = next((k for k, name in enumerate(self.domain) if name), None)
+        if row is not None:
             hint = "leave domain empty: only runs limit single power domains"
-            raise InputError(f"{self.place(row - 1)} limits {self.domain[row - 1]!r}", where=where, hint=hint)
+            raise InputError(f"{self.place(row)} limits {self.domain[row]!r}", where=where, hint=hint)
+
+    @property
+    def of_machine(self) -> NDArray[np.int64]:
+        """Return the rows of targets of the whole machine."""
+        return np.flatnonzero([not name for name in self.domain])
 
     @property
     def announced_s(self) -> Floats:
@@ -172,22 +179,23 @@ class LoadTargets:
         return replace(self, limit=self.watts(machine, cap), unit=(WATTS,) * len(self))
 
     def require_reachable(self, machine: Machine, cap: Steps) -> None:
-        """Raise MachineError for a target below what the idle machine draws in the scope of its cap."""
-        watts, idle = self.watts(machine, cap), machine.scope_idle_w()
+        """Raise MachineError for a target of the machine below what it draws idle in the scope of its cap."""
+        rows, idle = self.of_machine, machine.scope_idle_w()
+        watts = self.take(rows).watts(machine, cap)
         low = watts < idle
         if low.any():
-            row = int(np.argmax(low))
+            k = int(np.argmax(low))
             raise MachineError(
-                f"{watts[row]:,.15g} W is below the {idle:,.15g} W that {machine.name} draws idle",
-                where=self.place(row),
+                f"{watts[k]:,.15g} W is below the {idle:,.15g} W that {machine.name} draws idle",
+                where=self.place(int(rows[k])),
                 hint="raise the target; what nodes save that are switched off counts against a target, not for it",
             )
 
     def require_rise(self, machine: Machine, cap: Steps) -> None:
-        """Raise MachineError for a ramp after which there is neither a cap nor a stated maximum to rise to."""
+        """Raise MachineError for a target of the machine whose ramp has neither a cap nor a maximum to rise to."""
         if machine.scope_max_w() is not None:
             return
-        for row in np.flatnonzero(np.isfinite(self.ramp_w_per_s)):
+        for row in self.of_machine[np.isfinite(self.ramp_w_per_s[self.of_machine])]:
             if not np.isfinite(cap.value[int(rows_at(cap.time_s, self.end_s[row])) :]).all():
                 raise MachineError(
                     f"a ramp without a cap rises to the maximum of {machine.name}, which states none",
