@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.drivers import most_under_supply, take_listed_units
 from tests.profiles import examples
+from tests.reference.meter import Meter
 from tests.reference.site_meter import NaiveSiteMeter
 from tests.reference.supply import NaiveSupply
 from tests.sim.invariants import units_of
@@ -41,6 +42,8 @@ from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
+from wattqueue.parts.ledger.in_flight import InFlight
+from wattqueue.parts.ledger.measured import Measured
 from wattqueue.policy.capabilities import GREEDY
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.supply import can_bind, greatest_unit_w, supply_limits
@@ -116,13 +119,17 @@ def under_supply(seed: int, world: World) -> World:
     return replace(world, jobs=replace(world.jobs, nodes=nodes))
 
 
-def expect_twin(world: World, script: Any = None, ledger: Chance | None = None) -> Run:
+def expect_twin(
+    world: World, script: Any = None, ledger: Chance | InFlight | Measured | None = None, meter: Meter | None = None
+) -> Run:
     more: dict[str, Any] = {"controls": (Scripted(script, 7.0),)} if script else {}
     simulation = world.simulation(**more, **({} if ledger is None else {"ledger": ledger}))
     simulation.go()
     run, naive = simulation.result(), NaiveSupply(world.machine)
     chance = None if ledger is None else ledger.terms
-    expect_same(run, world.twin(simulation.truth.reject, script=script, period=7.0, supply=naive, chance=chance))
+    meter = None if meter is None else twin_meter(meter, simulation)
+    twin = world.twin(simulation.truth.reject, script=script, period=7.0, supply=naive, chance=chance, meter=meter)
+    expect_same(run, twin)
     return run
 
 
@@ -222,11 +229,7 @@ def test_predictions_that_readings_correct(seed: int) -> None:
     if ledger.deviations and world.code == codes.CONSERVATIVE:
         world = replace(world, code=codes.EASY)
     script = random_script(seed, world, parking=seed % 2 == 0) if seed % 3 else None
-    simulation = world.simulation(ledger=ledger, **({"controls": (Scripted(script, 7.0),)} if script else {}))
-    simulation.go()
-    twin_meter(meter, simulation)
-    more = {"meter": meter, "chance": ledger.terms, "supply": NaiveSupply(world.machine)}
-    expect_same(simulation.result(), world.twin(simulation.truth.reject, script=script, period=7.0, **more))
+    expect_twin(world, script, ledger, meter)
 
 
 @pytest.mark.compiled
@@ -245,11 +248,7 @@ def test_domains_count_each_unit_by_its_sensor(seed: int) -> None:
     if ledger.deviations and world.code not in GREEDY:
         world = replace(world, code=codes.EASY)
     script = random_script(seed, world, parking=seed % 2 == 0) if seed % 3 else None
-    simulation = world.simulation(ledger=ledger, **({"controls": (Scripted(script, 7.0),)} if script else {}))
-    simulation.go()
-    twin_meter(meter, simulation)
-    more = {"meter": meter, "chance": ledger.terms, "supply": NaiveSupply(world.machine)}
-    expect_same(simulation.result(), world.twin(simulation.truth.reject, script=script, period=7.0, **more))
+    expect_twin(world, script, ledger, meter)
 
 
 @examples(10)
@@ -289,15 +288,9 @@ def test_no_domain_is_above_its_limit_and_every_job_that_fits_ends(seed: int) ->
     """Safety and its liveness twin: limits that never move."""
     world = constant(supplied_world(seed))
     run = expect_twin(world)
-    schedule, naive = run.schedule, NaiveSupply(world.machine)
-    left = ~schedule.ran
-    assert set(schedule.reason[left].tolist()) <= {Reason.SUPPLY, Reason.TOO_WIDE}
-    everything = range(world.machine.units)
-    for now in schedule.start_s[schedule.ran]:
-        running = np.flatnonzero(schedule.ran & (schedule.start_s <= now) & (schedule.end_s > now))
-        load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world), 1.0) for job in running]
-        room = naive.room(float(now), naive.idle(everything), load)
-        assert min(one.left(None) for one in room.values()) >= 0
+    left = ~run.schedule.ran
+    assert set(run.schedule.reason[left].tolist()) <= {Reason.SUPPLY, Reason.TOO_WIDE}
+    expect_below_limits(run, world)
 
 
 @examples(60)
@@ -312,13 +305,9 @@ def test_looking_ahead_no_falling_limit_is_ever_exceeded_and_what_fits_at_last_e
         actual=world.ready.prediction, interval_s=0.0, all_limits=True, looks_ahead=codes.AHEAD_AS_RUN,
     )  # fmt: skip
     run = expect_twin(world)
-    schedule, naive, everything = run.schedule, NaiveSupply(world.machine), range(world.machine.units)
     falls = [t for one in supply for t in one.limit_s]
-    for now in [*schedule.start_s[schedule.ran].tolist(), *falls]:
-        running = np.flatnonzero(schedule.ran & (schedule.start_s <= now) & (schedule.end_s > now))
-        load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world), 1.0) for job in running]
-        room = naive.room(float(now), naive.idle(everything), load)
-        assert min(one.left(None) for one in room.values()) >= 0
+    expect_below_limits(run, world, *falls)
+    schedule, naive, everything = run.schedule, NaiveSupply(world.machine), range(world.machine.units)
     at_last = naive.room(max([0.0, *falls]), naive.idle(everything), [])
     for job in np.flatnonzero(~schedule.ran) if len(world.machine.partitions) == 1 else ():
         prediction, idle = world.ready.prediction, world.machine.partitions[0].idle_w
@@ -326,6 +315,16 @@ def test_looking_ahead_no_falling_limit_is_ever_exceeded_and_what_fits_at_last_e
         each = round(max(most - (0.0 if world.machine.cap_scope == "jobs" else idle), 0.0) * 1e6)
         fits = naive.choose(everything, int(world.jobs.nodes[job]), each, at_last) is not None
         assert not fits or schedule.state[job] == State.REJECTED
+
+
+def expect_below_limits(run: Run, world: World, *times_s: float) -> None:
+    """No domain is above its limit at any start, and at some other times."""
+    schedule, naive, everything = run.schedule, NaiveSupply(world.machine), range(world.machine.units)
+    for now in [*schedule.start_s[schedule.ran].tolist(), *times_s]:
+        running = np.flatnonzero(schedule.ran & (schedule.start_s <= now) & (schedule.end_s > now))
+        load = [(units_of(schedule, int(job)), unit_net_uw(run, int(job), world), 1.0) for job in running]
+        room = naive.room(float(now), naive.idle(everything), load)
+        assert min(one.left(None) for one in room.values()) >= 0
 
 
 def replace_watts(cap: Cap) -> Cap:
