@@ -43,14 +43,18 @@ class FittingList:
 
     __slots__ = ("found", "shown", "view", "write")
 
-    def __init__(self, view: KernelView, room: int = 64) -> None:
-        """Prepare for a view: room for so many pairs at first."""
+    def __init__(self, view: KernelView) -> None:
+        """Prepare for a view."""
         self.view = view
+        self._make_room(64)
+
+    def _make_room(self, room: int) -> None:
+        """Take other memory, for so many pairs."""
         rows = FittingRows(*(np.empty(room, kind) for kind in (*(np.int32,) * 5, *(np.float64,) * 2)))
         self.shown = Fitting._make(map(read_only, rows))
         self.found: dict[int, Fitting] = {}
         """The arrays as they are shown, by the number of pairs."""
-        self.write = bind(list_fitting, view, rows)
+        self.write = bind(list_fitting, self.view, rows)
 
     def now(self) -> Fitting:
         """Return the pairs that have the units and the watts now (``View.fitting``).
@@ -61,7 +65,7 @@ class FittingList:
         found = self.found.get(count)
         if found is None:
             if count > len(self.shown.entry):
-                self.__init__(self.view, 2 * count)  # type: ignore[misc]
+                self._make_room(2 * count)
                 return self.now()
             found = self.found[count] = Fitting._make(column[:count] for column in self.shown)
         return found

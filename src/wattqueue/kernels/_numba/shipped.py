@@ -126,12 +126,12 @@ def _written_out(calls: _Calls, kinds: list[str]) -> Callable[..., Any]:
             keys.append(repr(kind) if kind in _NUMBERS else f"{name}.layout_name")
             words.append(name if kind in _NUMBERS else f"{name}.address")
             slow.append(words[-1])
-    found = f"calls[({', '.join(keys)},)]"
-    lines = [f"def call({', '.join(names)}):", f" try: return {found}({', '.join(words)})"]
+    fast_call, slow_call = (f"return calls[({', '.join(keys)},)]({', '.join(given)})" for given in (words, slow))
+    lines = [f"def call({', '.join(names)}):"]
     if "Array" in kinds:  # read-only, or not contiguous: the second way takes the one and refuses the other
-        lines.append(f" except TypeError: return {found}({', '.join(slow)})")
+        lines += [f" try: {fast_call}", f" except TypeError: {slow_call}"]
     else:
-        lines[1] = lines[1].replace("try: ", "")
+        lines.append(f" {fast_call}")
     scope: dict[str, Any] = {
         "calls": calls, "over": _Nothing.from_buffer, "address": ctypes.addressof, "slow_address": _address,
     }  # fmt: skip
