@@ -36,7 +36,7 @@ def ready():
 
 
 def started(program: str, **settings: str) -> subprocess.Popen[str]:
-    """A program in a process of its own: one that has called nothing yet."""
+    """A program in its own process: one that has called nothing yet."""
     command = [sys.executable, "-c", PROGRAM + program]
     env = os.environ | {"PYTHONPATH": str(ROOT)} | settings
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env)

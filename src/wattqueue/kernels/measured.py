@@ -245,11 +245,13 @@ def count_idle(view: KernelView, sensor: int) -> None:
     measured, above = view.measured, as_int64(0)
     share = as_int64(measured.share_uw[sensor] - measured.idle_uw[sensor])
     shown = measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0
-    for unit in range(measured.start[sensor], measured.start[sensor + 1]):
-        here = shown and measured.job[unit] < 0 and measured.since_s[unit] <= measured.begin_s[sensor]
-        above += share if here else as_int64(0)
-        if has_supply(view):
-            count_idle_unit(view, as_int64(unit), share if here else as_int64(0))
+    if shown or has_supply(view):
+        for unit in range(measured.start[sensor], measured.start[sensor + 1]):
+            here = shown and measured.job[unit] < 0 and measured.since_s[unit] <= measured.begin_s[sensor]
+            uw = share if here else as_int64(0)
+            above += uw
+            if has_supply(view):
+                count_idle_unit(view, as_int64(unit), uw)
     change_idle_above(view, as_int64(above - measured.idle_above_uw[sensor]))
     measured.idle_above_uw[sensor] = above
 

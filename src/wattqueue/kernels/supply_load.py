@@ -38,7 +38,7 @@ MARGIN = 13
 REACHED, REACHED_END = 14, 15
 """The announced rows that the start at hand reaches: the first, and the one behind the last (``supply_ahead.py``)."""
 BY_UNIT = 16
-"""1 where units of a running job have figures of their own (``SupplyUnits``)."""
+"""1 where units of a running job have own figures (``SupplyUnits``)."""
 MARKS = 17
 COUNTED = -1
 """In place of the net microwatts of a unit: those of each listed unit are in ``unit.listed``."""
@@ -202,9 +202,8 @@ def take_path(supply: SupplyLimits, domain: int, uw: int, count: int, room: Arra
 def take_listed(supply: SupplyLimits, leaves: int, unit_net: int, variance: float, sign: int, load: SupplyLoad) -> None:
     """Take (1) or give back (-1) the listed units of one job, each of ``unit_net`` microwatts.
 
-    ``unit_net`` COUNTED: each of its own figure. ``variance`` is the job's own, as a share of that at its start.
-    Neighbouring leaves share the domains above their
-    lowest ones, whose room changes once for all of them.
+    ``unit_net`` COUNTED: each unit has its own figure. ``variance`` is the job's own, as a share of that at its start.
+    Neighbouring leaves share the domains above their lowest ones, whose room changes once for all of them.
     """
     if unit_net == COUNTED:
         take_counted(supply, leaves, variance, sign, load)

@@ -389,24 +389,22 @@ def take_under_supply(view: KernelView, p: int, job: int, unit_net: int) -> None
     leaves = as_int64(supply.marks[LEAVES])
     if is_ranked(view):
         take_chosen(view, p, job)
-        move_listed(supply, leaves, unit_net, 1.0, as_int64(1))
-        count_start(view, job, unit_net)
-        return
-    filled = view.now.intervals
-    held.first[job] = filled
-    behind = as_int64(-1)
-    for k in range(leaves):
-        filled, behind = take_lowest(view, p, as_int64(k), filled, behind)
-    view.units.free[p] -= view.nodes[job]
-    held.pieces[job] = filled - held.first[job]
-    view.now.intervals = filled
+    else:
+        filled = view.now.intervals
+        held.first[job] = filled
+        behind = as_int64(-1)
+        for k in range(leaves):
+            filled, behind = take_lowest(view, p, as_int64(k), filled, behind)
+        view.units.free[p] -= view.nodes[job]
+        held.pieces[job] = filled - held.first[job]
+        view.now.intervals = filled
     move_listed(supply, leaves, unit_net, 1.0, as_int64(1))
     count_start(view, job, unit_net)
 
 
 @inlined
 def count_start(view: KernelView, job: int, unit_net: int) -> None:
-    """Note what each unit of a job that has just started counts, where units have figures of their own."""
+    """Note what each unit of a job that has just started counts, where units have own figures."""
     if view.supply.marks[BY_UNIT] != 0:
         held = view.held
         for k in range(held.first[job], held.first[job] + held.pieces[job]):
