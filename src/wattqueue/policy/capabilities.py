@@ -170,15 +170,10 @@ class Capabilities:
 
     @property
     def not_under_supply(self) -> str:
-        """Return the parts that no driver combines with power domains that can hold jobs back (rule 22), or nothing.
-
-        The pass of an order that is computed in Python runs on a snapshot (``policy/decide.py``), which has neither
-        announced limits of domains nor figures of single units.
-        """
+        """Return what no driver combines with domains that bind, or nothing: what a snapshot of rerank() lacks."""
         by_unit = self.measured is not None and self.corrects is None
-        if self.rerank is None or not (self.looks_ahead or by_unit):
-            return ""
-        return f"rerank() beside {self.ledger if by_unit else 'a pass that looks ahead'}"
+        other = self.ledger if by_unit else "a pass that looks ahead" if self.looks_ahead else ""
+        return f"rerank() beside {other}" if other and self.rerank is not None else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
