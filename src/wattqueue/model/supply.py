@@ -94,12 +94,18 @@ class SupplyDomain:
         """Return the lowest limit of all times; inf for none."""
         return min(self.limits_w, default=math.inf if self.limit_w is None else self.limit_w)
 
+    @cached_property
+    def _series(self) -> tuple[Floats, Floats, Floats]:
+        """Return times, limits and times of notice as arrays: they are asked for at each of many times."""
+        known_s = np.array(self.known_s or (-math.inf,) * len(self.limit_s), np.float64)
+        return np.array(self.limit_s, np.float64), np.array(self.limits_w, np.float64), known_s
+
     def known_at(self, time_s: float) -> tuple[Floats, Floats]:
         """Return the rows of its series that are known at a time: when each limit holds, and its watts. Shapes (k,)."""
-        known = np.array(self.known_s or (-math.inf,) * len(self.limit_s), np.float64)
-        rows = known <= time_s
+        limit_s, limits_w, known_s = self._series
+        rows = known_s <= time_s
         rows[:1] = True
-        return np.array(self.limit_s, np.float64)[rows], np.array(self.limits_w, np.float64)[rows]
+        return limit_s[rows], limits_w[rows]
 
     def limit_at(self, time_s: float) -> float:
         """Return the limit at a time, in watts; inf for none. The first one holds before its time, too (rule 1)."""
@@ -109,8 +115,8 @@ class SupplyDomain:
         """Return the limit at each of some times, as ``limit_at``. Shapes (k,)."""
         if not self.limit_s:
             return np.full(len(times_s), self.least_limit_w)
-        row = np.searchsorted(self.limit_s, times_s, side="right") - 1
-        return np.array(self.limits_w, np.float64)[np.maximum(row, 0)]
+        limit_s, limits_w, _ = self._series
+        return limits_w[np.maximum(np.searchsorted(limit_s, times_s, side="right") - 1, 0)]
 
 
 class Part(Protocol):

@@ -76,18 +76,15 @@ def lower_limits(domains: Sequence[SupplyDomain]) -> state.SupplyAhead:
 
 def _falls(domains: Sequence[SupplyDomain], at_s: float) -> tuple[NDArray[Any], Ints]:
     """Return when limits fall after a time, by what is known then: times (k,), limits (k, G), NO_CAP where none."""
-    found = [
-        (float(time_s), k, uw)
-        for k, one in enumerate(domains)
-        if one.limit_s
-        for times_s, watts in [one.known_at(at_s)]
-        for time_s, uw, fell in zip(times_s[1:], microwatts_of(watts[1:]), np.diff(watts) < 0, strict=True)
-        if fell and time_s > at_s
-    ]
-    time_s = np.unique(np.array([row[0] for row in found], np.float64))
+    found = []
+    for one in domains:
+        times_s, watts = one.known_at(at_s)
+        fell = (np.diff(watts) < 0) & (times_s[1:] > at_s)
+        found.append((times_s[1:][fell], microwatts_of(watts[1:][fell])))
+    time_s = np.unique(np.concatenate([times_s for times_s, _ in found]))
     limit_uw = np.full((len(time_s), len(domains)), codes.NO_CAP, np.int64)
-    for time, k, uw in found:
-        limit_uw[np.searchsorted(time_s, time), k] = uw
+    for k, (times_s, uw) in enumerate(found):
+        limit_uw[np.searchsorted(time_s, times_s), k] = uw
     return time_s, limit_uw
 
 
