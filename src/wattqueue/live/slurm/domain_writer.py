@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wattqueue.live.cluster import ChangeJob, SetDomains, Write
-from wattqueue.live.slurm.commands import LICENCE, Slurm, must
+from wattqueue.live.slurm.commands import LICENCE, Slurm
 from wattqueue.live.slurm.writer import ReservationPool, SlurmWriter
 from wattqueue.model.plain_numbers import is_whole
 
@@ -29,21 +29,11 @@ class DomainReservation(ReservationPool):
 
     def withhold(self, slurm: Slurm, watts: Mapping[str, int]) -> None:
         """Withhold watts from jobs, by their licences; what is not named stays. Raises SlurmError."""
-        shown = slurm.run(("scontrol", "-o", "show", "reservation", self.name))
-        exists = shown.code == 0 and f"ReservationName={self.name} " in shown.out
-        there = HELD.search(shown.out) if exists else None
-        counts = {} if there is None else dict(piece.split(":", 1) for piece in there[1].split(",") if ":" in piece)
-        counts |= {name: str(count) for name, count in watts.items()}
-        licences = ",".join(f"{name}:{count}" for name, count in counts.items() if is_whole(count) and int(count) > 0)
-        if not licences:
-            if exists:
-                must(slurm, ("scontrol", "delete", f"ReservationName={self.name}"))
-        elif exists:
-            must(slurm, ("scontrol", "update", f"ReservationName={self.name}", f"Licenses={licences}"))
-        else:
-            fields = ("StartTime=now", "Duration=UNLIMITED", "Flags=LICENSE_ONLY", "Users=root")
-            argv = ("scontrol", "create", "reservation", f"ReservationName={self.name}", *fields)
-            must(slurm, (*argv, f"Licenses={licences}"))
+        shown = self._shown(slurm)
+        there = HELD.search(shown)
+        pieces = [] if there is None else [piece.partition(":") for piece in there[1].split(",")]
+        held = {name: int(count) for name, _, count in pieces if is_whole(count)}
+        self._hold(slurm, shown, {**held, **watts})
 
 
 class DomainWriter(SlurmWriter):

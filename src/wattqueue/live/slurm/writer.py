@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -88,18 +88,23 @@ class ReservationPool:
     name: str = RESERVATION
 
     def set(self, slurm: Slurm, open_w: int, total_w: int) -> None:
+        self._hold(slurm, self._shown(slurm), {LICENCE: total_w - open_w})
+
+    def _shown(self, slurm: Slurm) -> str:
+        """Return the reservation as scontrol prints it; empty where there is none. Raises SlurmError."""
         shown = slurm.run(("scontrol", "-o", "show", "reservation", self.name))
-        exists = shown.code == 0 and f"ReservationName={self.name} " in shown.out
-        withheld_w = total_w - open_w
-        if withheld_w <= 0:
-            if exists:
-                must(slurm, ("scontrol", "delete", f"ReservationName={self.name}"))
-        elif exists:
-            must(slurm, ("scontrol", "update", f"ReservationName={self.name}", f"Licenses={LICENCE}:{withheld_w}"))
-        else:
-            fields = ("StartTime=now", "Duration=UNLIMITED", "Flags=LICENSE_ONLY", "Users=root")
-            licences = f"Licenses={LICENCE}:{withheld_w}"
-            must(slurm, ("scontrol", "create", "reservation", f"ReservationName={self.name}", *fields, licences))
+        return shown.out if shown.code == 0 and f"ReservationName={self.name} " in shown.out else ""
+
+    def _hold(self, slurm: Slurm, shown: str, counts: Mapping[str, int]) -> None:
+        """Let the reservation hold so much of some licences and nothing else. Raises SlurmError."""
+        licences = ",".join(f"{name}:{count}" for name, count in counts.items() if count > 0)
+        if licences and shown:
+            must(slurm, ("scontrol", "update", f"ReservationName={self.name}", f"Licenses={licences}"))
+        elif licences:
+            fields = ("StartTime=now", "Duration=UNLIMITED", "Flags=LICENSE_ONLY", "Users=root", f"Licenses={licences}")
+            must(slurm, ("scontrol", "create", "reservation", f"ReservationName={self.name}", *fields))
+        elif shown:
+            must(slurm, ("scontrol", "delete", f"ReservationName={self.name}"))
 
 
 @dataclass(frozen=True)
