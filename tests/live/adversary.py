@@ -12,7 +12,7 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -41,6 +41,8 @@ class Poller:
     """Time, watts and the list of jobs of each poll above the pool."""
     polls: int = 0
     most_w: float = 0.0
+    polls_a_second: float = 0.5
+    """How often it has to look at least."""
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -78,6 +80,10 @@ class Poller:
         if watts > self.pool_w:
             self.over.append((time.time(), watts, text))
 
+    def figures(self) -> dict[str, object]:
+        """What it saw, for the report of a test."""
+        return {"polls": self.polls, "most_w": self.most_w, "over": len(self.over)}
+
 
 @dataclass
 class Adversary:
@@ -92,6 +98,26 @@ class Adversary:
     steps: int = 0
     number: int = field(default_factory=itertools.count(1).__next__)
     """Stands in the names of its jobs: accounting knows those of an earlier one on the same Slurm, too."""
+    pause_s: float = 0.6
+    """Time between two steps at most."""
+
+    def step(self) -> None:
+        """One submission and one change, and now and then room for more."""
+        self.submit()
+        self.meddle()
+        if self.steps % 10 == 0:
+            self.make_room()
+
+    def withdraw(self) -> None:
+        """Take back, after the last step, what keeps jobs from their end; by default nothing."""
+
+    def unended(self, cancelled: Sequence[str]) -> list[str]:
+        """Those of the rows that ``drain`` cancelled whose jobs should have ended by themselves; by default none."""
+        return []
+
+    def figures(self) -> dict[str, object]:
+        """What it did, for the report of a test."""
+        return {"submitted": len(self.accepted), "refused": self.refused}
 
     def size(self) -> list[str]:
         """Options that decide how many nodes a job gets."""

@@ -7,34 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import random
-import shutil
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from tests.live.adversary import LATE, Adversary, Killer, Poller, create_late, drain
-from tests.live.outcomes import Outcomes, forgotten
-from tests.live.releases import lab_of
-from tests.live.site import Site, warm_kernels
-from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
-from wattqueue.live.config import load_config
-from wattqueue.live.slurm.guard import Guard, guard_lines
-from wattqueue.live.slurm.install import install
+from tests.live.adversary import LATE, Adversary, Killer, Poller, create_late
+from tests.live.fight import Fighter, Record, fight, site_of
+from tests.live.site import Site
+from tests.live.slurmlab import SlurmLab, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
-Record = Callable[[str, object], None]
-Fighter = TypeVar("Fighter", bound=Site)
 POOL_W = 900
 SHARED = {"nodes": 10, "shared": 2}
-LOOK_S = 20.0
-"""Time between two looks at the jobs that ended; slurmctld forgets them after ``MinJobAge``."""
 MACHINE = """
 name = "lab"
 [[partitions]]
@@ -59,35 +46,15 @@ CAP_W = 800 + POOL_W + 2 * 150
 
 
 def arena_of(slurm_release: str, kind: type[Fighter], guard: str = "") -> Iterator[Fighter]:
-    """A Slurm with GPUs and overlapping partitions, installed as a site would: by what ``live install`` derives.
+    """A Slurm with GPUs and overlapping partitions, installed as a site would.
 
     ``guard``: The section of a guard in live.toml.
     """
-    folder = Path(os.path.realpath(f"/tmp/wattqueue-arena-{os.getpid()}"))  # noqa: S108 - other users walk here
-    folder.mkdir(mode=0o755)
-    operator = pwd.getpwnam(OPERATOR)
-    (folder / "live").mkdir(mode=0o755)
-    os.chown(folder / "live", operator.pw_uid, operator.pw_gid)
-    warm_kernels(folder / "cache", operator)
-    trivial = "function slurm_job_submit(a, b, c) return slurm.SUCCESS end\n"
-    trivial += "function slurm_job_modify(a, b, c, d) return slurm.SUCCESS end\nreturn slurm.SUCCESS\n"
-    lab = lab_of(slurm_release, folder, trivial, POOL_W, gpus=4, overlap=True, extra=["MinJobAge=300"], **SHARED)
-    try:
-        lab.up()
-        site = kind(lab)
-        shared = f'shared = ["s"]\n{guard}'
-        file = site.configure(f"{CAP_W}W", machine=MACHINE, slurm=shared, user=OPERATOR)
-        config, slurm = load_config(file), lab.commands
-        installed = Guard.of(config, slurm)
-        install(folder / "etc", installed.settings, None)
-        guard_lines(installed, config, file, write=True)
-        assert [one for one in installed.check(slurm, folder / "etc") if one.fatal] == []
-        create_late(lab)
+    lab = {"gpus": 4, "overlap": True, **SHARED}
+    shared = f'shared = ["s"]\n{guard}'
+    for site in site_of(slurm_release, kind, "arena", POOL_W, cap=f"{CAP_W}W", machine=MACHINE, slurm=shared, **lab):
+        create_late(site.lab)
         yield site
-        site.stop()
-    finally:
-        lab.down()
-        lab.remove()
 
 
 @pytest.fixture(scope="module")
@@ -204,64 +171,12 @@ def test_a_component_of_two_partitions_is_planned_once(arena: Site) -> None:
         arena.stop()
 
 
-def keep(site: Site) -> None:
-    """Copy the logs and the audit database to a folder that outlives the lab, and say where."""
-    kept = Path(tempfile.mkdtemp(prefix="wattqueue-kept-"))
-    for name in ("log", "live"):
-        shutil.copytree(site.root / name, kept / name)
-    sys.stderr.write(f"logs and audit of the lab: {kept}\n")
-
-
 def check_fight(site: Site, seconds: float, kills: int, seed: int, record_property: Record, timeout_s: float) -> None:
-    """Submissions, changes by users and administrators, and kills for so long; then everything left ends.
-
-    Asserted: no poll saw running jobs that could draw more than the pool; every job that was durable at each crash
-    of slurmctld ended exactly once (``outcomes`` says what durable means); a second reconcile writes nothing; the
-    audit log is whole.
-    """
-    random_ = random.Random(seed)
-    config = site.root / "live/live.toml"
-    site.start(config)
-    site.wait_up()
-    adversary, outcomes = Adversary(site, random_), Outcomes(site)
+    """A fight under the cap (``fight``); beside it a second reconcile writes nothing, and the audit log is whole."""
+    random_, config = random.Random(seed), site.root / "live/live.toml"
     killer = Killer(site, random_, lambda: site.start(config))
-    begin = time.monotonic()
-    next_kill = next_look = begin + seconds / (kills + 1)
-    with Poller(site.lab, NODE_W, POOL_W) as poller:
-        while (now := time.monotonic()) < begin + seconds:
-            adversary.submit()
-            adversary.meddle()
-            if adversary.steps % 10 == 0:
-                adversary.make_room()
-            time.sleep(random_.uniform(0.0, 0.6))
-            if now > next_kill and killer.done < kills:
-                killer.kill()
-                now = time.monotonic()
-                next_kill = now + max(0.0, begin + seconds - now) / (kills - killer.done + 1) * random_.uniform(
-                    0.5, 1.5
-                )
-            if now > next_look:
-                outcomes.look()
-                next_look = now + LOOK_S
-        site.wait_up()
-        cancelled = drain(site, timeout_s, outcomes.look)
-    outcomes.look()
-    lost = forgotten((site.root / "log/slurmctld.log").read_text(), killer.crashes)
-    durable = [name for name, (job, _) in adversary.accepted.items() if job not in lost]
-    figures = {
-        "polls": poller.polls, "most_w": poller.most_w, "over": len(poller.over), "kills": killer.kills,
-        "crashes": len(killer.crashes), "submitted": len(adversary.accepted), "refused": adversary.refused,
-        "durable": len(durable), "cancelled": cancelled,
-    }  # fmt: skip
-    for name, value in figures.items():
-        record_property(name, value)
-    sys.stderr.write(f"{figures}\n")
-    if poller.over:
-        keep(site)
-    assert poller.over == [], poller.over[:3]
-    assert poller.polls > seconds / 2, "the poller looked often"
-    assert outcomes.violations(adversary.accepted, lost) == []
-    assert killer.done == kills
+    poller = Poller(site.lab, NODE_W, POOL_W)
+    fight(Adversary(site, random_), killer, poller, seconds, kills, timeout_s, record_property)
     check_second_reconcile(site, config)
     site.stop()
     site.check_audit()

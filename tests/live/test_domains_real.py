@@ -6,26 +6,21 @@
 from __future__ import annotations
 
 import os
-import pwd
 import random
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
-from tests.live.adversary import Adversary, Killer, Poller, drain
-from tests.live.outcomes import Outcomes, forgotten
-from tests.live.releases import lab_of
-from tests.live.site import Site, warm_kernels
-from tests.live.slurmlab import OPERATOR, OTHER_USER, USER
-from tests.live.test_adversarial_real import Record, keep
+from tests.live.adversary import Adversary, Killer, Poller
+from tests.live.fight import Record, fight, site_of
+from tests.live.site import Site
+from tests.live.slurmlab import OTHER_USER, USER
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.config import load_config
 from wattqueue.live.slurm.guard import Guard
-from wattqueue.live.slurm.install import install, slurm_conf_lines
+from wattqueue.live.slurm.install import slurm_conf_lines
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
 NET_W = 200
@@ -61,6 +56,9 @@ class RackPoller(Poller):
             if watts > room_w:
                 self.over.append((time.time(), watts, f"{name}: {text}"))
 
+    def figures(self) -> dict[str, object]:
+        return {**super().figures(), "most_w": self.most}
+
 
 @dataclass
 class RackAdversary(Adversary):
@@ -68,6 +66,23 @@ class RackAdversary(Adversary):
 
     fits: set[int] = field(default_factory=set)
     """Ids of the jobs that fit and that nobody holds or cancels."""
+
+    def step(self) -> None:
+        if not self.site.crowded():
+            self.submit()
+        self.meddle()
+
+    def withdraw(self) -> None:
+        self.site.lab.run(["scontrol", "update", "NodeName=n[1-16]", "State=RESUME"], check=False)
+        held = [job for job in self.jobs if int(job) not in self.fits]
+        self.site.lab.run(["scancel", *held] if held else ["true"], check=False)  # nobody releases them, or too wide
+
+    def unended(self, cancelled: Sequence[str]) -> list[str]:
+        # one whose launch failed on a killed slurmd is held until a person looks at the node
+        return [row for row in cancelled if int(row.split("|")[1]) in self.fits and "launch failed" not in row]
+
+    def figures(self) -> dict[str, object]:
+        return {**super().figures(), "fit": len(self.fits)}
 
     def submit(self) -> None:
         r, part = self.random_, self.random_.choice(["p1", "p2"])
@@ -141,95 +156,42 @@ class RackAdversary(Adversary):
         self.site.lab.run(argv, user=user, check=False, timeout_s=100.0)
 
 
-def hall_of(slurm_release: str) -> Iterator[Site]:
-    """A Slurm of sixteen nodes, installed as a site would."""
-    folder = Path(os.path.realpath(f"/tmp/wattqueue-hall-{os.getpid()}"))  # noqa: S108 - other users walk here
-    folder.mkdir(mode=0o755)
-    operator = pwd.getpwnam(OPERATOR)
-    (folder / "live").mkdir(mode=0o755)
-    os.chown(folder / "live", operator.pw_uid, operator.pw_gid)
-    warm_kernels(folder / "cache", operator)
-    trivial = "function slurm_job_submit(a, b, c) return slurm.SUCCESS end\n"
-    trivial += "function slurm_job_modify(a, b, c, d) return slurm.SUCCESS end\nreturn slurm.SUCCESS\n"
-    lab = lab_of(slurm_release, folder, trivial, 3200, nodes=16, domains=COUNTS, extra=["MinJobAge=300"])
-    try:
-        lab.up()
-        site = Site(lab)
-        file = site.configure("4800W", machine=MACHINE, slurm=LICENCES, user=OPERATOR)
-        config, slurm = load_config(file), lab.commands
-        installed = Guard.of(config, slurm)
-        assert f"Licenses=watts:3200,{COUNTS}" in slurm_conf_lines(folder / "etc", installed.settings, None)
-        install(folder / "etc", installed.settings, None)
-        assert [one for one in installed.check(slurm, folder / "etc") if one.fatal] == []
-        yield site
-        site.stop()
-    finally:
-        lab.down()
-        lab.remove()
+class RackKiller(Killer):
+    """Now and then the controller is away for longer: the timer of a site releases what is safe."""
+
+    def kill(self) -> None:
+        if self.random_.random() < 0.1:
+            self.site.kill()
+            time.sleep(6.0)
+            self.site.release(self.site.root / "live/live.toml")
+            self.restart()
+        super().kill()
 
 
 @pytest.fixture(scope="module")
 def hall(slurm_release: str) -> Iterator[Site]:
-    yield from hall_of(slurm_release)
+    """A Slurm of sixteen nodes, installed as a site would."""
+    for site in site_of(
+        slurm_release, Site, "hall", 3200, cap="4800W", machine=MACHINE, slurm=LICENCES, nodes=16, domains=COUNTS
+    ):
+        settings = Guard.of(load_config(site.root / "live/live.toml"), site.lab.commands).settings
+        assert f"Licenses=watts:3200,{COUNTS}" in slurm_conf_lines(site.root / "etc", settings, None)
+        yield site
 
 
-def fight(site: Site, seconds: float, kills: int, seed: int, record_property: Record) -> None:
-    """Submissions, changes and kills for so long; then all nodes come back, and every job that fits ends."""
-    random_, lab = random.Random(seed), site.lab
-    config = site.root / "live/live.toml"
-    site.start(config)
-    site.wait_up()
-    adversary, outcomes = RackAdversary(site, random_), Outcomes(site)
-    killer = Killer(site, random_, lambda: site.start(config))
-    begin = time.monotonic()
-    next_kill = next_look = begin + seconds / (kills + 1)
-    with RackPoller(lab, {}, 0.0) as poller:
-        while (now := time.monotonic()) < begin + seconds or killer.done < kills:
-            if not site.crowded():
-                adversary.submit()
-            adversary.meddle()
-            time.sleep(random_.uniform(0.0, 0.4))
-            if now > next_kill and killer.done < kills:
-                if random_.random() < 0.1:  # away for longer: the timer of a site releases what is safe
-                    site.kill()
-                    time.sleep(6.0)
-                    site.release(config)
-                    site.start(config)
-                killer.kill()
-                next_kill = begin + seconds * (killer.done + 1) / (kills + 1)
-            if now > next_look:
-                outcomes.look()
-                next_look = now + 20.0
-        lab.run(["scontrol", "update", "NodeName=n[1-16]", "State=RESUME"], check=False)
-        site.wait_up()
-        held = [job for job in adversary.jobs if int(job) not in adversary.fits]
-        lab.run(["scancel", *held] if held else ["true"], check=False)  # nobody releases them, or they fit no rack
-        cancelled = drain(site, 200.0, outcomes.look)
-    outcomes.look()
-    lost = forgotten((site.root / "log/slurmctld.log").read_text(), killer.crashes)
-    # one whose launch failed on a killed slurmd is held until a person looks at the node
-    left = [row for row in cancelled if int(row.split("|")[1]) in adversary.fits and "launch failed" not in row]
-    figures = {
-        "polls": poller.polls, "most_w": poller.most, "over": len(poller.over), "kills": killer.kills,
-        "submitted": len(adversary.accepted), "fit": len(adversary.fits), "refused": adversary.refused,
-        "cancelled": len(cancelled), "left": left,
-    }  # fmt: skip
-    for name, value in figures.items():
-        record_property(name, value)
-    sys.stderr.write(f"{figures}\n")
-    if poller.over or left:
-        keep(site)
-    assert poller.over == [], poller.over[:3]
-    assert poller.polls > seconds / 4, "the poller looked often"
-    assert left == [], f"every job that fits ends\n{site.said()}"
-    assert outcomes.violations(adversary.accepted, lost) == []
-    assert killer.done == kills
+def check_fight(site: Site, seconds: float, kills: int, seed: int, record_property: Record) -> None:
+    """A fight under the racks (``fight``); then all nodes come back, and every job that fits ends."""
+    random_, config = random.Random(seed), site.root / "live/live.toml"
+    adversary = RackAdversary(site, random_, pause_s=0.4)
+    killer = RackKiller(site, random_, lambda: site.start(config))
+    poller = RackPoller(site.lab, {}, 0.0, polls_a_second=0.25)
+    fight(adversary, killer, poller, seconds, kills, 200.0, record_property, to_last_kill=True)
     site.stop()
     site.check_audit()
 
 
 def test_no_job_gets_above_a_rack(hall: Site, record_property: Record) -> None:
-    fight(hall, 60.0, 6, 1, record_property)
+    check_fight(hall, 60.0, 6, 1, record_property)
 
 
 @pytest.mark.slow
@@ -237,4 +199,4 @@ def test_no_job_gets_above_a_rack_with_200_kills(hall: Site, record_property: Re
     seconds, kills = (
         float(os.environ.get(f"WATTQUEUE_{name}", d)) for name, d in (("ADVERSARIAL_S", 2400), ("KILLS", 200))
     )
-    fight(hall, seconds, int(kills), 2, record_property)
+    check_fight(hall, seconds, int(kills), 2, record_property)

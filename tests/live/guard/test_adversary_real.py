@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.live.fight import Record
 from tests.live.guard.site import SECTION, Arena
-from tests.live.test_adversarial_real import Record, arena_of, check_fight
+from tests.live.test_adversarial_real import arena_of, check_fight
 from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.guard.audit_check import check_audit
 from wattqueue.live.guard.checks import LOW, NO_CONSENT, OTHER
