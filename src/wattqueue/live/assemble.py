@@ -203,10 +203,12 @@ def assemble(
         policy = policy if misnamed is None else misnamed.into(policy)
         meters, names = config.telemetry.any_node_source, config.slurm.place_nodes != "never"
         require_condition(policy, conditions_of(policy, rules_of(config).overshoot, agents=agents), follows=measures)
-        require_live(policy, machine, names_nodes=names, agents=agents, measures=measures, meters=meters, **tested)
+        require_live(
+            policy, machine, names_nodes=names, agents=agents, measures=measures, meters=meters, domains=tested
+        )
         return policy
 
-    tested = {"domains": (licences := licences_of(config, machine)) is not None}
+    tested = (licences := licences_of(config, machine)) is not None
     policy = policy_of(machine)
     require_frequencies(config, machine, policy)
     sources, targets = sources_of(config), targets_of(config, whole, lambda: caps.cap)
@@ -285,11 +287,12 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     teacher = Teacher(predictor, measured_jobs, run_history, given.accounting, given.applications, given.clock())
     extensions = _extensions(given, memory, teacher)
     cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
-    planner = Planner(layout, policy, cap, rules, memory, predictor, decider, plan_with(extensions), given.shared_nodes)
-    planner.domains = domains
     if domains is not None:
         extensions.insert(0, supply_extension(domains, given.run_dir.folder))
-        planner.stages, planner.placement.gate = plan_with(extensions), ((GATE, 1),) if domains.licences else ()
+    planner = Planner(layout, policy, cap, rules, memory, predictor, decider, plan_with(extensions), given.shared_nodes)
+    planner.domains = domains
+    if domains is not None and domains.licences:
+        planner.placement.gate = ((GATE, 1),)
     if given.misnamed is not None:
         planner.ignored = given.misnamed.ignores
     planner.ran = {ran.request.key: ran for ran in teacher.left_running()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,8 +77,8 @@ class SupplyLines:
     domains: LiveDomains
     components: int = 0
     """Heterogeneous jobs that are held."""
-    written: str = ""
-    """Content of the file for releases, as last written."""
+    written_uw: Sequence[float] = ()
+    """What limits leave by the file for releases, as last written."""
 
     def lines(self) -> Iterator[str]:
         """Yield what a person should know."""
@@ -94,13 +94,20 @@ class SupplyLines:
             yield f"{self.components} components of heterogeneous jobs are held: Slurm would place them in any domain"
 
 
-def fall_back(domains: LiveDomains, now_s: float) -> FallBack:
-    """Return what is safe on any node from a time on."""
+def least_rooms_uw(domains: LiveDomains, now_s: float) -> list[float]:
+    """Return what jobs may draw in each domain at its lowest limit from a time on, in microwatts; inf without one."""
+    found = list[float]()
+    for k, domain in enumerate(domains.domains):
+        later_w = [w for time_s, w in zip(domain.limit_s, domain.limits_w, strict=True) if time_s > now_s]
+        found.append(domains.room_under(k, min([domain.limit_at(now_s), *later_w])))
+    return found
+
+
+def fall_back(domains: LiveDomains, least_uw: Sequence[float]) -> FallBack:
+    """Return what is safe on any node, where domains leave so much to jobs (``least_rooms_uw``)."""
     layout, tree = domains.layout, domains.layout.machine.supply_tree
     found = []
-    for k, domain in enumerate(tree.domains):
-        times = [now_s, *(time_s for time_s in domain.limit_s if time_s > now_s)]
-        room_uw = min(domains.room_uw(time_s)[k] for time_s in times)
+    for k, (domain, room_uw) in enumerate(zip(tree.domains, least_uw, strict=True)):
         if math.isfinite(room_uw):
             own = {part.own for part in tree.below[k]}
             nodes = frozenset(
@@ -118,32 +125,23 @@ def supply_extension(domains: LiveDomains, folder: Path) -> Extension:
     """Return the stages of power domains; ``folder`` is the run folder, in which a release finds what is safe."""
     told = SupplyLines(domains)
 
-    @stage(reads="snapshot running jobs.row jobs.stage jobs.owner", writes="displaced jobs.owner jobs.stage")
-    def displaced(now: RoundState) -> None:
-        displace(now)
-
-    @stage(reads="snapshot taken waiting jobs.row", writes="waiting jobs.stage jobs.reason")
-    def bar(now: RoundState) -> None:
-        bar_unfree(now)
-
     @stage(reads="snapshot view taken holding chosen reserved jobs.row jobs.net_w jobs.units", writes="explained")
     def explain(now: RoundState) -> None:
         now.explained["domains"] = lambda: domains.explained(now)
 
     def write(now: RoundState) -> None:
-        found = fall_back(domains, now.now_s)
-        text = found.text()
-        if text != told.written:
-            write_supply(folder, found)
-            told.written = text
+        least_uw = least_rooms_uw(domains, now.now_s)  # all else in the file stays as long as these nodes do
+        if least_uw != told.written_uw:
+            write_supply(folder, fall_back(domains, least_uw))
+            told.written_uw = least_uw
 
     def count(now: RoundState) -> None:
         domains.note_time(now)
         told.components = len(now.jobs.at([Stage.HELD], Owner.HANDED_OVER))
 
     stages: dict[Place, StageFunction] = {
-        "classified": displaced,
-        "decide": bar,
+        "classified": displace,
+        "decide": bar_unfree,
         "planned": explain,
         "writes": beside("what a release may start", write),
         "report": count,

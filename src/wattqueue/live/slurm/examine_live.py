@@ -10,6 +10,7 @@ from typing import Any
 
 from wattqueue.errors import WattQueueError
 from wattqueue.formats.budgets import read_budgets
+from wattqueue.live.cluster import Snapshot
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
 from wattqueue.live.features.supply import binds
@@ -17,7 +18,6 @@ from wattqueue.live.files.status import heartbeat_of
 from wattqueue.live.files.supply_limits import GATE
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.budget_qos import examine_qos
-from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.examine_guard import compare_settings, examine_accepted, examine_audit, examine_guard
@@ -48,7 +48,8 @@ def examine_live(
         yield examine_audit(config.guard.run_dir)
     try:
         cluster = connect(config, slurm, clock)
-        yield from _pool(cluster)
+        seen = cluster.observe()
+        yield from _pool(seen)
         guard = Guard.of(config, cluster.slurm)
         findings = guard.check(cluster.slurm)
         for one in findings:
@@ -57,7 +58,7 @@ def examine_live(
             )
         if not findings:
             yield Check(AREA, "installation", YES, "job_submit.lua, licences and slurm.conf fit the configuration")
-        yield from _domains(config, guard, cluster)
+        yield from _domains(config, guard, seen)
         yield from _submit_data(guard, cluster.slurm, clock())
         if config.guard is not None and file is not None:
             text = guard_file_text(guard, config, config.guard)
@@ -79,12 +80,12 @@ def examine_live(
         yield Check(AREA, "rest", NO, f"could not be examined: {error}", error.hint or "")
 
 
-def _domains(config: LiveConfig, guard: Guard, cluster: SlurmCluster) -> Iterator[Check]:
+def _domains(config: LiveConfig, guard: Guard, seen: Snapshot) -> Iterator[Check]:
     """Check what Slurm counts in power domains, and what nothing holds while no controller is at work."""
     machine = guard.layout.machine
     if not binds(machine):
         return
-    licences, pools = config.slurm.domains, cluster.observe().domains
+    licences, pools = config.slurm.domains, seen.domains
     limited = [domain.name for domain in machine.supply if math.isfinite(domain.least_limit_w)]
     without = [name for name in limited if name not in licences]
     for name, licence in licences.items():
@@ -129,9 +130,8 @@ def _heartbeat(config: LiveConfig, now_s: float) -> Iterator[Check]:
     yield Check(AREA, "heartbeat", NO if beat.problems else YES, age, "; ".join(beat.problems))
 
 
-def _pool(cluster: SlurmCluster) -> Iterator[Check]:
+def _pool(seen: Snapshot) -> Iterator[Check]:
     """Check the pool of watts, and that no job runs outside it."""
-    seen = cluster.observe()
     pool = seen.pool
     if pool is None:
         yield Check(AREA, "pool", NO, "no licence watts", "nothing holds the cap")

@@ -183,7 +183,8 @@ def whole_domains(config: LiveConfig, layout: Layout) -> dict[str, int]:
         return {}
     domains, tree, found = LiveDomains(layout, licences), layout.machine.supply_tree, dict[str, int]()
     for licence, k in domains.by_licence.items():
-        room_w = max(domains.room_uw(time_s)[k] for time_s in (-math.inf, *tree.domains[k].limit_s)) / 1e6
+        highest_w = max(tree.domains[k].limits_w, default=tree.domains[k].least_limit_w)
+        room_w = domains.room_under(k, highest_w) / 1e6
         most_w = sum(part.units * layout.most_net_w(part.partition) * part.gain for part in tree.below[k])
         found[licence] = math.floor(min(room_w, math.ceil(most_w)))
     return found
@@ -230,10 +231,11 @@ class Guard:
         found: list[Finding] = []
         if "lua" not in values.get("JobSubmitPlugins", "").split(","):
             found.append(Finding("slurm.conf has no JobSubmitPlugins=lua: jobs carry no watts", fatal=True))
-        pool = parse_pool(read(slurm, POOL))
+        licences = read(slurm, POOL)
+        pool = parse_pool(licences)
         if pool is None:
             found.append(Finding(f"slurm.conf has no Licenses={LICENCE}:N: there is no pool", fatal=True))
-        found += missing_domains(parse_pools(read(slurm, POOL), (*self.settings.domains, GATE)), self.settings.domains)
+        found += missing_domains(parse_pools(licences, (*self.settings.domains, GATE)), self.settings.domains)
         # the script should refuse what exceeds the pool as slurm.conf states it, which may be more than today's cap
         expected = self.settings if pool is None else self.settings._replace(whole_pool_w=pool.total)
         script = (folder or Path(values.get("SLURM_CONF", "/etc/slurm/slurm.conf")).parent) / LUA

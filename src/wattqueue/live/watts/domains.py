@@ -4,7 +4,7 @@ The policy decides under the tree, as in a simulation. What it decided holds in 
 asks for exactly the nodes that it was given, so it starts there or not at all, and each domain had room for it beside
 all that ran or was pinned. That needs no licence, and no controller once the job is released.
 
-Licences are the second line. A site gives domains licences of their own (``[slurm] domains``); a pinned job carries the
+Licences are the second line. A site gives domains licences (``[slurm] domains``); a pinned job carries the
 watts of its domains, so that Slurm alone starts nothing beyond a limit that falls, or after a job was requeued. What a
 job draws in a domain beside its licences is set aside there by a reservation: of jobs that nobody pinned, and what did
 not fit into the text of a job's licences.
@@ -28,7 +28,7 @@ from wattqueue.live.cluster import Job
 from wattqueue.live.files.supply_limits import GATE, is_pinned
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.placement import NAMED, NAMED_ATTEMPTS, UW, ChosenStart, asked_of
-from wattqueue.live.planner import RoundState
+from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.table import Stage
 from wattqueue.live.world import Layout
 from wattqueue.model.supply import SupplyDomain, counted_uw
@@ -83,9 +83,14 @@ class LiveDomains:
     # -- watts -----------------------------------------------------------------------------------
     def room_uw(self, now_s: float) -> list[float]:
         """Return what jobs may draw in each domain by its limit, in microwatts; inf without a limit."""
-        idle = self.layout.machine.supply_idle_uw
-        limits = [domain.limit_at(now_s) * UW for domain in self.domains]
-        return [w - float(idle[k]) if math.isinf(w) else max(0, round(w) - int(idle[k])) for k, w in enumerate(limits)]
+        return [self.room_under(k, domain.limit_at(now_s)) for k, domain in enumerate(self.domains)]
+
+    def room_under(self, k: int, limit_w: float) -> float:
+        """Return what jobs may draw in a domain under a limit, in microwatts; inf without one."""
+        limit_uw = limit_w * UW
+        if math.isinf(limit_uw):
+            return limit_uw
+        return max(0, round(limit_uw) - int(self.layout.machine.supply_idle_uw[k]))
 
     def demand(self, units: Sequence[int], net_w: int, room_uw: Sequence[float]) -> Watts:
         """Return what a job of so many net watts counts in the domains above its units, spread evenly over these."""
@@ -142,27 +147,28 @@ class LiveDomains:
         left = [math.floor(uw / UW) if math.isfinite(uw) else math.inf for uw in room_uw]
         for _, watts in self.held(now, room_uw):
             _take(left, watts)
-        out = set(now.view.unusable.tolist()) | now.taken
-        free = [unit for unit in range(len(self.layout.names)) if unit not in out]
-        found = dict[int, ChosenStart]()
-        for bound in (False, True):
-            for k, one in enumerate(chosen):
-                if self._is_bound(now, one) != bound:
-                    continue
-                if not self._is_gated(now, one.row):  # a release alone would start it on other nodes
-                    continue
-                units = self._units(now, one, free, left, room_uw)
-                if units is None:
-                    self.postponed += 1
-                    continue
-                watts = self.demand(units, one.watts, room_uw)
-                _take(left, watts)
-                free = [unit for unit in free if unit not in units]
-                names = tuple(self.layout.names[unit] for unit in units)
-                kept = None if names_by_user(now, one.row) == set(names) else names
-                start = replace(one.start, nodes=tuple(units))
-                found[k] = one._replace(start=start, nodes=kept, domains=self.carried(one.row, watts))
+        free, found = self._free(now), dict[int, ChosenStart]()
+        for k in sorted(range(len(chosen)), key=lambda k: self._is_bound(now, chosen[k])):
+            one = chosen[k]
+            if not self._is_gated(now, one.row):  # a release alone would start it on other nodes
+                continue
+            units = self._units(now, one, free, left, room_uw)
+            if units is None:
+                self.postponed += 1
+                continue
+            watts, mine = self.demand(units, one.watts, room_uw), set(units)
+            _take(left, watts)
+            free = [unit for unit in free if unit not in mine]
+            names = tuple(self.layout.names[unit] for unit in units)
+            kept = None if names_by_user(now, one.row) == set(names) else names
+            start = replace(one.start, nodes=tuple(units))
+            found[k] = one._replace(start=start, nodes=kept, domains=self.carried(one.row, watts))
         return [found[k] for k in sorted(found)]
+
+    def _free(self, now: RoundState) -> list[int]:
+        """Return the units on which a job may start and that none holds."""
+        out = set(now.view.unusable.tolist()) | now.taken
+        return [unit for unit in range(len(self.layout.names)) if unit not in out]
 
     def _is_gated(self, now: RoundState, row: Job) -> bool:
         """Whether a held job shows that it could not start as it is: it carries the gate, and no nodes of before."""
@@ -235,16 +241,17 @@ class LiveDomains:
                 found.append((licence, watts[k]))
         return tuple(found)
 
-    # -- what Slurm is told ----------------------------------------------------------------------
+    # -- what Slurm gets -------------------------------------------------------------------------
     def open_w(self, now: RoundState) -> tuple[tuple[str, int], ...]:
         """Return what jobs may hold of each licence: what the limit leaves, less what they hold beside licences."""
         room_uw, beside = self.room_uw(now.now_s), Counter[str]()
         counted = [(watts, dict(now.jobs.row[slot].domains)) for slot, watts in self.held(now, room_uw)]
         counted += [(self.demand(one.start.nodes, one.watts, room_uw), dict(one.domains)) for one in now.chosen]
+        named = {k: licence for licence, k in self.by_licence.items()}
         for watts, shown in counted:
-            for licence, k in self.by_licence.items():
-                beside[licence] += max(0, watts.get(k, 0) - shown.get(licence, 0))
-        self.set_aside = {licence: w for licence, w in beside.items() if w}
+            for k in watts.keys() & named.keys():
+                beside[named[k]] += max(0, watts[k] - shown.get(named[k], 0))
+        self.set_aside = {licence: beside[licence] for licence in self.by_licence if beside[licence]}
         pools, found = now.snapshot.domains, list[tuple[str, int]]()
         for licence, k in self.by_licence.items():
             if licence in pools:
@@ -269,10 +276,8 @@ class LiveDomains:
         for _, watts in self.held(now, room_uw):
             _take(left, watts)
         free: list[Counter[int]] = [Counter() for _ in left]
-        out = set(now.view.unusable.tolist()) | now.taken
-        for unit, leaf in enumerate(tree.of_unit.tolist()):
-            if unit not in out:
-                free[leaf][self.layout.row_of(unit)] += 1
+        for unit in self._free(now):
+            free[int(tree.of_unit[unit])][self.layout.row_of(unit)] += 1
         return {
             domain.name: [int(tree.parent[k]), None if math.isinf(left[k]) else left[k], float(tree.gain[k]),
                           {str(p): count for p, count in sorted(free[k].items())}]
@@ -299,6 +304,7 @@ def names_by_user(now: RoundState, row: Job) -> set[str]:
     return set() if now.planner.memory.marked(row.key, NAMED) else set(row.requested)
 
 
+@stage(reads="snapshot taken waiting jobs.row", writes="waiting jobs.stage jobs.reason")
 def bar_unfree(now: RoundState) -> None:
     """Bar the jobs whose users asked for nodes that are not free now: the policy would keep others from starting."""
     jobs, nodes = now.jobs, now.snapshot.by_node
@@ -311,8 +317,9 @@ def bar_unfree(now: RoundState) -> None:
     now.waiting = jobs.waiting()
 
 
+@stage(reads="snapshot running jobs.row jobs.stage jobs.owner", writes="displaced jobs.owner jobs.stage")
 def displace(now: RoundState) -> None:
-    """Find the pinned jobs whose nodes are lost, or held by another job: they are held again, and placed anew.
+    """Find the pinned jobs whose nodes are lost, or held by another job: they are held again, and placed again.
 
     That needs no back-off: the job did nothing wrong. In the second pass of the same round it gets other nodes.
     """
