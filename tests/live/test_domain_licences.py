@@ -17,7 +17,7 @@ from wattqueue.live.files.supply_limits import GATE, FallBack, read_supply
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
 from wattqueue.live.slurm.domain_lists import parse_pools, with_domains
 from wattqueue.live.slurm.domain_writer import DomainReservation, DomainWriter
-from wattqueue.live.slurm.guard import missing_domains
+from wattqueue.live.slurm.guard import missing_domains, without_watts
 from wattqueue.live.slurm.install import Settings, slurm_conf_lines
 from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData
 
@@ -111,6 +111,17 @@ def test_what_slurm_conf_lacks_is_named() -> None:
         ("slurm.conf has no licence watts_gate:1 (a power domain)", True),
     ]
     assert missing_domains({}, {}) == []
+
+
+def test_an_uninstall_leaves_nothing_of_domains_in_slurm() -> None:
+    slurm = FakeSlurm({"p": ["n1"]}, 1000)
+    slurm.domains, slurm.domains_aside = {"w1": 300, GATE: 1}, {"w1": 100, GATE: 1}
+    job = slurm.submit(1, 1.0, watts=200)
+    job.licences |= {"w1": 200, "matlab": 1}
+    for write in without_watts(slurm.observe()):
+        slurm.apply(write)
+    assert (job.licences, slurm.domains_aside) == ({"matlab": 1}, {"w1": 0, GATE: 0})
+    assert without_watts(slurm.observe()) == []
 
 
 @pytest.mark.skipif(library() is None, reason="no liblua")

@@ -34,13 +34,22 @@ from pathlib import Path
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.cap import names_file, parse_cap
-from wattqueue.live.cluster import ChangeJob, JobFields, Node, Pool, SetPool, Snapshot, Write
+from wattqueue.live.cluster import (
+    ChangeJob,
+    JobFields,
+    Node,
+    Pool,
+    SetDomains,
+    SetPool,
+    Snapshot,
+    Write,
+)
 from wattqueue.live.config import GuardSection, LiveConfig
 from wattqueue.live.driver import Finding
 from wattqueue.live.features.supply import licences_of
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.files.supply_limits import GATE
-from wattqueue.live.goal import JobGoal, job_writes
+from wattqueue.live.goal import JobGoal, counted_text, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
 from wattqueue.live.slurm.budget_checks import (
@@ -277,7 +286,7 @@ def missing_domains(pools: Mapping[str, Pool], domains: Mapping[str, int]) -> li
 
 
 def without_watts(snapshot: Snapshot) -> list[Write]:
-    """Return the writes that take the power budget off a Slurm: the whole pool open, and no job with watts.
+    """Return the writes that take the power budget off a Slurm: the whole pool open, no job with watts, domains open.
 
     Once slurm.conf has no licence ``watts``, a job that still names it could not start.
     """
@@ -289,6 +298,10 @@ def without_watts(snapshot: Snapshot) -> list[Write]:
         if row.watts >= 0 and (row.pending or row.active) and row.state != "completing":
             before, fields = f"watts={row.watts}", JobFields(watts=-1, domains=() if row.domains else None)
             writes.append(ChangeJob(row.key.name, before, "no watts", fields, why="uninstall", key=row.key))
+    withheld = [(name, pool.open_w) for name, pool in snapshot.domains.items()]
+    whole = tuple((name, pool.total) for name, pool in snapshot.domains.items())
+    if withheld != [*whole]:
+        writes.append(SetDomains("domains", counted_text(withheld), counted_text(whole), whole, why="uninstall"))
     return writes
 
 
