@@ -147,7 +147,7 @@ def test_slurm_alone_starts_nothing_above_a_rack(hall: Hall) -> None:
         assert job.held_nodes == nodes
 
 
-def test_a_pinned_job_whose_node_is_lost_is_placed_anew_in_the_same_round(hall: Hall) -> None:
+def test_a_pinned_job_whose_node_is_lost_is_placed_again_in_the_same_round(hall: Hall) -> None:
     controller = hall.begin()
     hall.slurm.start_delay_s = 5.0
     job = hall.submit(2, 50.0)

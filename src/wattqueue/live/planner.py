@@ -186,7 +186,7 @@ class RoundState:
     chosen: list[ChosenStart] = field(default_factory=list)
     """The starts of this round, with their watts and nodes."""
     displaced: dict[JobKey, str] = field(default_factory=dict)
-    """Pinned jobs whose nodes are lost or taken, and how; they are placed anew without a back-off."""
+    """Pinned jobs whose nodes are lost or taken, and how; they are placed again without a back-off."""
     placed: tuple[ReleasedJob, ...] = ()
     """Jobs that the goal starts; to be stored before Slurm is written to."""
     parked: tuple[ParkedJob, ...] = ()

@@ -106,5 +106,5 @@ def read_supply(folder: Path) -> FallBack | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
-        raise InputError(f"cannot be read: {error}", where=path, hint="a controller writes it anew") from error
+        raise InputError(f"cannot be read: {error}", where=path, hint="a controller writes it again") from error
     return FallBack(domains, nodes, licences)
