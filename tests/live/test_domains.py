@@ -220,6 +220,51 @@ def test_the_nodes_that_a_user_asked_for_are_kept(hall: Hall) -> None:
     assert hot.starts == 0, "400 W in a rack with room for 250"
 
 
+def test_another_controller_knows_which_nodes_a_user_asked_for(hall: Hall) -> None:
+    """Of a job that was bound to more; the nodes are no range, so that their list has a comma."""
+    controller = hall.begin()
+    hall.slurm.start_delay_s = 50.0
+    job = hall.submit(3, 20.0, requested=("n9", "n11"))
+    controller.round()
+    assert job.requested == ("n1", "n9", "n11")
+    hall.slurm.down = {"n1"}
+    hall.step()
+    hall.start().round()
+    assert job.requested == ("n2", "n9", "n11")
+    assert job.priority > 0, "placed again in the same round"
+
+
+def test_a_requeued_job_keeps_the_nodes_that_its_user_asked_for(hall: Hall) -> None:
+    controller = hall.begin()
+    job = hall.submit(3, 50.0, requested=("n9", "n11"))
+    hall.run(controller, 2)
+    assert job.held_nodes == ("n1", "n9", "n11")
+    hall.slurm.requeue_and_hold(job)
+    hall.slurm.down = {"n11"}
+    hall.run(controller, 3)
+    assert job.requested == ("n9", "n11"), "n11 is lost, and not another node's turn"
+    hall.slurm.down = set()
+    hall.slurm.release(job)
+    hall.run(controller, 400)
+    assert job.state == "COMPLETED"
+
+
+def test_what_users_ask_for_after_their_job_was_taken_back_is_theirs(hall: Hall) -> None:
+    controller = hall.begin()
+    hall.slurm.start_delay_s = 50.0
+    job = hall.submit(3, 20.0, requested=("n9", "n11"))
+    controller.round()
+    assert list(job.requested) == ["n1", "n9", "n11"]
+    hall.slurm.down = {"n11"}
+    hall.step()
+    for _ in range(2):
+        controller.round()
+    assert (job.priority, list(job.requested)) == (0, ["n9", "n11"])
+    job.requested = ("n13",)
+    controller.round()
+    assert list(job.requested) == ["n1", "n5", "n13"]
+
+
 def test_a_job_whose_users_node_is_lost_keeps_nobody_waiting(hall: Hall) -> None:
     controller = hall.begin()
     hall.slurm.down = {"n15", *NODES[:8]}

@@ -42,7 +42,8 @@ Naming = Literal["auto", "always", "never"]
 NAMED = "named"
 """Mark of a job that the controller bound to nodes by name."""
 ASKED = "asked="
-"""Mark of a bound job whose user had asked for some nodes, with their names: held again, it asks for these."""
+"""Mark of a bound job whose user had asked for some nodes, with their names: held again, it asks for these. In their
+list stands ; for a comma, which stands between marks where they are stored."""
 NAMED_ATTEMPTS = 2
 """Starts that failed on chosen nodes after which Slurm chooses."""
 
@@ -215,18 +216,25 @@ class NodeChoice:
         """Mark jobs that are about to be bound to more nodes than their users asked for, with those."""
         for row in rows:
             if row.requested and not self.memory.marked(row.key, NAMED):
-                self.memory.mark([row.key], ASKED + compress(row.requested))
+                self.memory.mark([row.key], ASKED + compress(row.requested).replace(",", ";"))
 
     def carry_over(self, old: JobKey, new: JobKey) -> None:
-        """Keep the mark of a job that was requeued under another key: it still asks for its nodes."""
+        """Keep the marks of a job that was requeued under another key: it still asks for its nodes."""
         if self.memory.marked(old, NAMED):
-            self.memory.mark([new], NAMED)
+            for mark in (*_asked(self.memory.marks[old]), NAMED):
+                self.memory.mark([new], mark)
 
     def forget_names(self, snapshot: Snapshot) -> None:
-        """Take the mark off held jobs that ask for no node: what they ask for later is their user's."""
+        """Take the marks off held jobs that ask for what their users did, or no node: what they ask for is theirs."""
         self.pool_w = snapshot.pool.total if snapshot.pool is not None else NO_POOL_W
-        marked = self._marked(snapshot)
-        self.memory.mark([row.key for row in marked if row.held and not row.requested], NAMED, present=False)
+        theirs = [
+            row.key for row in self._marked(snapshot)
+            if row.held and set(row.requested) in (set(), set(asked_of(self.memory.marks[row.key])))
+        ]  # fmt: skip
+        self.memory.mark(theirs, NAMED, present=False)
+        for key in theirs:
+            for mark in _asked(self.memory.marks.get(key, ())):
+                self.memory.mark([key], mark, present=False)
 
     def taken_back(self, goal: JobGoal, row: Job) -> JobGoal:
         """Return the goal of a job that is held again, without the nodes that the controller named.
@@ -236,7 +244,7 @@ class NodeChoice:
         if not row.requested or not self.memory.marked(row.key, NAMED):
             return goal
         most = max((self.layout.most_net_w(p) for p in self.layout.allowed(row.partition)), default=0) * row.nodes
-        nodes = asked_of(self.memory.marks.get(row.key, ())) or ()
+        nodes = asked_of(self.memory.marks[row.key])
         return goal._replace(nodes=nodes, watts=max(row.watts, min(most, self.pool_w)), domains=self.gate)
 
     def restored(self, snapshot: Snapshot, starting: set[JobKey]) -> Iterator[JobGoal]:
@@ -255,10 +263,13 @@ class NodeChoice:
         return [snapshot.by_key[key] for key in marked if key in snapshot.by_key]
 
 
-def asked_of(marks: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the nodes that a bound job's user had asked for; None where nothing is known of that."""
-    text = next((mark for mark in marks if mark.startswith(ASKED)), None)
-    return None if text is None else tuple(expand(text.removeprefix(ASKED)))
+def asked_of(marks: Iterable[str]) -> tuple[str, ...]:
+    """Return the nodes that the user of a bound job had asked for."""
+    return tuple(name for mark in _asked(marks) for name in expand(mark.removeprefix(ASKED).replace(";", ",")))
+
+
+def _asked(marks: Iterable[str]) -> list[str]:
+    return [mark for mark in marks if mark.startswith(ASKED)]
 
 
 def whole_w(net_uw: int) -> int:

@@ -298,10 +298,8 @@ class LiveDomains:
 
 def names_by_user(now: RoundState, row: Job) -> set[str]:
     """Return the nodes that a job's user asked for."""
-    asked = asked_of(now.planner.memory.marks.get(row.key, ()))
-    if asked is not None:
-        return set(asked)
-    return set() if now.planner.memory.marked(row.key, NAMED) else set(row.requested)
+    memory = now.planner.memory
+    return set(asked_of(memory.marks[row.key]) if memory.marked(row.key, NAMED) else row.requested)
 
 
 @stage(reads="snapshot taken waiting jobs.row", writes="waiting jobs.stage jobs.reason")
