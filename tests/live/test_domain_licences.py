@@ -49,8 +49,9 @@ def writer_on(held: str) -> tuple[DomainWriter, Commands]:
     return writer, commands
 
 
-def test_one_reservation_holds_what_is_withheld_of_the_pool_and_of_domains() -> None:
-    writer, commands = writer_on("watts:100,w1:50,other:2")
+@pytest.mark.parametrize("shown", ["watts:100,w1:50,other:2", "watts:100;w1:50;other:2"], ids=["24.11", "26.05"])
+def test_one_reservation_holds_what_is_withheld_of_the_pool_and_of_domains(shown: str) -> None:
+    writer, commands = writer_on(shown)
     writer.apply(SetPool("watts", "900", "700", 700))
     writer.apply(SetDomains("domains", "", "", (("w1", 100), (GATE, 0), ("gone", 5))))
     assert commands.ran == [
@@ -130,7 +131,7 @@ def test_jobs_are_held_behind_the_gate_whether_or_not_a_controller_is_at_work(tm
     assert "Licenses=watts:1000,w1:300,watts_gate:1" in slurm_conf_lines(tmp_path, settings, None)
     lua = Lua(with_data(settings))
     parts = "{ p1 = { total_nodes = 4, flag_default = 1 } }"
-    fields = "{ partition = 'p1', min_nodes = 2, max_nodes = 2, num_tasks = 2, licenses = 'w1:5,x:1,watts_gate:1' }"
+    fields = "{ partition = 'p1', min_nodes = 2, max_nodes = 2, num_tasks = 2, licenses = 'w1:5;x:1,watts_gate:1' }"
     made = lua.run(f"jd = {fields}; slurm_job_submit(jd, {parts}, 1000); return jd.licenses .. ' ' .. jd.priority")
     assert made == "x:1,watts:400,watts_gate:1 0"
     change = "return slurm_job_modify({{ req_nodes = 'n1' }}, {{ licenses = 'watts:200', priority = {} }}, {{}}, 1000)"

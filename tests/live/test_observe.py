@@ -137,6 +137,7 @@ def test_no_pool(text: str) -> None:
 
 def test_licences_of_others_are_kept() -> None:
     assert split_licences("matlab:1,watts:30,ansys") == (30, ("matlab:1", "ansys"))
+    assert split_licences("power:150;watts:310;matlab") == (310, ("power:150", "matlab")), "26.05, requeued"
     assert split_licences("(null)") == (-1, ())
     assert split_licences("watts:200,watts:200") == (400, ()), "a job that took over the nodes of another"
 

@@ -16,7 +16,7 @@ from wattqueue.live.slurm.writer import ReservationPool, SlurmWriter
 from wattqueue.model.plain_numbers import is_whole
 
 HELD = re.compile(r" Licenses=(\S+)")
-"""What a reservation holds, as scontrol prints it."""
+"""What a reservation holds, as scontrol prints it; 26.05 puts semicolons between licences."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class DomainReservation(ReservationPool):
         """Withhold watts from jobs, by their licences; what is not named stays. Raises SlurmError."""
         shown = self._shown(slurm)
         there = HELD.search(shown)
-        pieces = [] if there is None else [piece.partition(":") for piece in there[1].split(",")]
+        pieces = [] if there is None else [piece.partition(":") for piece in there[1].replace(";", ",").split(",")]
         held = {name: int(count) for name, _, count in pieces if is_whole(count)}
         self._hold(slurm, shown, {**held, **watts})
 

@@ -139,11 +139,14 @@ def parse_limit(text: str) -> float:
 
 
 def split_licences(text: str) -> tuple[int, tuple[str, ...]]:
-    """Count of our licence (-1 for none) and the others as they stand, from ``watts:300,matlab:1``."""
+    """Count of our licence (-1 for none) and the others as they stand, from ``watts:300,matlab:1``.
+
+    26.05 prints ``watts:300;matlab:1`` once it has built the list again (a requeue, a restart).
+    """
     if text in NONE:
         return -1, ()
     watts, others = -1, []
-    for piece in text.split(","):
+    for piece in text.replace(";", ",").split(","):
         name, _, count = piece.partition(":")
         if name == LICENCE:  # a job that took over another's nodes names both counts
             watts = max(watts, 0) + int(count or 1)

@@ -500,8 +500,8 @@ end
 -- A list of licences with these watts in place of any others; nil for none.
 local function with_watts(licences, watts)
   local kept = {}
-  for piece in string.gmatch(licences or "", "[^,]+") do
-    local name = string.match(piece, "^[^:=]*")
+  for piece in string.gmatch(licences or "", "[^,;]+") do -- 26.05 prints and takes both
+    local name = string.match(piece, "^[^:=(]*")
     if name ~= LICENCE and name ~= GATE and not DOMAINS[name] then table.insert(kept, piece) end
   end
   if watts ~= nil then
