@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +32,8 @@ ROOM_W = {"r1": 250, "r2": 450, "r3": 650, "r4": 850, "row": 1700}
 MOST_NODES = {"p1": 3, "p2": 7}
 """The widest job that fits each partition: two racks of each feed the row."""
 RACK = {f"n{k}": f"r{(k - 1) // 4 + 1}" for k in range(1, 17)}
+SPANS = "spans"
+"""File in which each script notes its begin and its end; Slurm and controller do not enter."""
 PARTS = "".join(f'[[partitions]]\nname = "{p}"\nnodes = 8\nidle_w = 100.0\nmax_w = 300.0\n' for p in ("p1", "p2"))
 NODES = {"r1": "p1[1-4]", "r2": "p1[5-8]", "r3": "p2[1-4]", "r4": "p2[5-8]"}
 RACKS = "".join(
@@ -38,6 +43,11 @@ RACKS = "".join(
 MACHINE = f'name = "hall"\n{PARTS}{RACKS}[[supply]]\nname = "row"\nlimit_w = {1600.0 + ROOM_W["row"]}\n'
 LICENCES = 'domains = { r1 = "w1", r2 = "w2", r3 = "w3", r4 = "w4", row = "w" }'
 COUNTS = "w1:250,w2:450,w3:650,w4:800,w:1700,watts_gate:1"
+
+
+def watts_of(domain: str, nodes: Iterable[str]) -> int:
+    """What jobs on these nodes could draw in a domain."""
+    return NET_W * sum(domain in ("row", RACK[node]) for node in nodes)
 
 
 @dataclass
@@ -51,7 +61,7 @@ class RackPoller(Poller):
         nodes = {name for row in rows if row[1] != "SUSPENDED" for name in expand(row[2])}
         self.polls += 1
         for name, room_w in ROOM_W.items():
-            watts = NET_W * sum(name in ("row", RACK[node]) for node in nodes)
+            watts = watts_of(name, nodes)
             self.most[name] = max(self.most.get(name, 0.0), watts)
             if watts > room_w:
                 self.over.append((time.time(), watts, f"{name}: {text}"))
@@ -111,8 +121,12 @@ class RackAdversary(Adversary):
         if 0.34 <= kind < 0.4:
             tasks = ("0", "1", "2")
             options.append("--array=0-2")
-        ran = self.site.root / "work" / name
-        wrap = f"--wrap=sleep {r.uniform(0.2, 5.0):.1f}; echo $SLURM_JOB_ID >> {ran}.$SLURM_ARRAY_TASK_ID"
+        ran, sleep_s, spans = self.site.root / "work" / name, r.uniform(0.2, 5.0), self.site.root / "work" / SPANS
+        note = f"$$ $(date +%s.%N) $SLURM_JOB_NODELIST >> {spans}"
+        wrap = (
+            f"--wrap=echo b {note}; sleep {sleep_s:.1f}; echo e {note}; "
+            f"echo $SLURM_JOB_ID >> {ran}.$SLURM_ARRAY_TASK_ID"
+        )
         argv = ["sbatch", "--parsable", "-o", "/dev/null", "-t", str(r.randint(1, 3)), "-J", name, "-p", part, *options]
         done = self.site.lab.run([*argv, wrap], user=r.choice([USER, OTHER_USER]), check=False, timeout_s=100.0)
         job = done.out.strip().split(";")[0]
@@ -121,6 +135,7 @@ class RackAdversary(Adversary):
             return
         self.jobs.append(job)
         self.accepted[name] = int(job), tasks
+        self.fits.discard(int(job))  # a crash gives the id of a forgotten job to another one
         if free:
             self.fits.add(int(job))
 
@@ -156,6 +171,35 @@ class RackAdversary(Adversary):
         self.site.lab.run(argv, user=user, check=False, timeout_s=100.0)
 
 
+def check_spans(spans: Path, record_property: Record) -> None:
+    """At no instant do scripts that ran to their end add up to more than a limit leaves.
+
+    The polls see squeue now and then; this sees every instant. A script begins after its job and ends before it, and a
+    script that was killed noted no end and is left out, so the sums are at most what Slurm had running.
+    """
+    begun = dict[str, float]()
+    changes = list[tuple[float, int, Sequence[str]]]()
+    for line in spans.read_text().splitlines():
+        kind, script, at_s, nodes = line.split()
+        if kind == "b":
+            begun[script] = float(at_s)
+        else:
+            changes += [(begun.pop(script), 1, expand(nodes)), (float(at_s), -1, expand(nodes))]
+    busy, most, over = Counter[str](), dict.fromkeys(ROOM_W, 0), list[str]()
+    for time_s, sign, names in sorted(changes):
+        for node in names:
+            busy[node] += sign
+        for domain, room_w in ROOM_W.items():
+            watts = watts_of(domain, +busy)
+            most[domain] = max(most[domain], watts)
+            if watts > room_w:
+                over.append(f"{time_s} {domain}: {watts} W of {room_w} W on {sorted(+busy)}")
+    record_property("most_w_by_scripts", most)
+    sys.stderr.write(f"{len(changes) // 2} scripts ran to their end, most watts at an instant: {most}\n")
+    assert len(changes) > 20, "scripts noted when they ran"
+    assert over == [], over[:5]
+
+
 class RackKiller(Killer):
     """Now and then the controller is away for longer: the timer of a site releases what is safe."""
 
@@ -185,9 +229,14 @@ def check_fight(site: Site, seconds: float, kills: int, seed: int, record_proper
     adversary = RackAdversary(site, random_, pause_s=0.4)
     killer = RackKiller(site, random_, lambda: site.start(config))
     poller = RackPoller(site.lab, {}, 0.0, polls_a_second=0.25)
+    spans = site.root / "work" / SPANS
+    spans.unlink(missing_ok=True)
+    spans.touch()
+    spans.chmod(0o666)  # jobs of two users note here
     fight(adversary, killer, poller, seconds, kills, 200.0, record_property, to_last_kill=True)
     site.stop()
     site.check_audit()
+    check_spans(spans, record_property)
 
 
 def test_no_job_gets_above_a_rack(hall: Site, record_property: Record) -> None:
