@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,17 @@ def test_a_part_made_here(trace: Path, tmp_path: Path) -> None:
     run.save(tmp_path / "out")
     assert "python:Shortest" in (tmp_path / "out" / "run.toml").read_text()
     assert wq.read_run(tmp_path / "out").metrics == run.metrics
+
+
+def test_a_part_put_in_place_of_another(trace: Path) -> None:
+    """The simulation runs the policy as it is, not the row that it was once made from."""
+    named = wq.simulate(trace, nodes=8, policy=wq.load_policy("easy", backfill=Shortest()))
+    policy = wq.load_policy("easy")
+    put = wq.simulate(trace, nodes=8, policy=replace(policy, backfill=Shortest()))
+    assert put.metrics == named.metrics != wq.simulate(trace, nodes=8, policy=policy).metrics
+    assert put.label == named.label == "easy, backfill=python:Shortest"
+    by_hand = wq.simulate(trace, nodes=8, policy=replace(policy, backfill=Shortest(), row={}, made={}))
+    assert by_hand.metrics == named.metrics
 
 
 def test_a_run_in_a_notebook(run: wq.RunResult) -> None:

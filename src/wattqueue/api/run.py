@@ -25,8 +25,9 @@ from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
+from wattqueue.policy.interfaces import AXES
 from wattqueue.policy.oracles import marked
-from wattqueue.policy.rows import published_rows
+from wattqueue.policy.rows import part_names, published_rows
 from wattqueue.report import metric_table, plot, run_page
 from wattqueue.report.document import Document
 from wattqueue.report.figure import Figure
@@ -146,12 +147,15 @@ class RunResult:
 
     @property
     def label(self) -> str:
-        """Return policy, estimator where it is not the policy's own, and cap, as comparisons name the run."""
+        """Return policy, parts that are not the policy's own, and cap, as comparisons name the run."""
         about, facts = self.data.about, self.record.facts
-        usual = published_rows().get(facts.get("task", {}).get("policy"), {}).get("estimator", "maximum")
-        own = about.estimator if facts.get("policy", {}).get("estimator", usual) != usual else ""
+        usual, row = published_rows().get(facts.get("task", {}).get("policy"), {}), facts.get("policy", {})
+        changed = [axis for axis in AXES if axis != "estimator" and row.get(axis) != usual.get(axis, row.get(axis))]
+        words = [about.policy, *(f"{axis}={part_names(row[axis])}" for axis in changed)]
+        if row.get("estimator", "maximum") != usual.get("estimator", "maximum"):
+            words.append(about.estimator)
         limit = about.cap if about.cap else "of its own" if self.cap.limited else ""
-        label = ", ".join(word for word in (about.policy, own, f"cap {limit}" if limit else "") if word)
+        label = ", ".join([*words, f"cap {limit}"] if limit else words)
         return marked(label, about.oracle)
 
     @cached_property

@@ -98,7 +98,7 @@ def policy_arguments(
     if isinstance(policy, Policy):
         if settings:
             raise InputError("settings change a named policy", where="settings", hint="change the policy itself")
-        row = dict(policy.row)
+        row = policy.with_own_parts()
         return policy.name, row if estimator is None else {**row, "estimator": estimator}
     name = composed(text(policy, "policy", POLICY_HINT), settings)
     if estimator is None or isinstance(estimator, str):

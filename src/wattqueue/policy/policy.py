@@ -64,7 +64,7 @@ def policy_from_row(name: str, row: Row) -> Policy:
     built = {axis: _built(name, axis, listed(explicit[axis])) for axis in AXES}
     controls = built.pop("controls")
     parts: dict[str, Any] = {axis: one_part(name, axis, found) for axis, found in built.items()}
-    policy = Policy(name, **parts, controls=controls, row=row)
+    policy = Policy(name, **parts, controls=controls, row=row, made={**parts, "controls": controls})
     resolve(policy)
     return policy
 

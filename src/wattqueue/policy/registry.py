@@ -150,3 +150,12 @@ class Policy:
     """Act on running jobs and nodes, in this order."""
     row: dict[str, Any] = field(default_factory=dict)
     """The row that the policy was made from, as run folders record it."""
+    made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The parts as they were made from the row, by choice."""
+
+    def with_own_parts(self) -> dict[str, Any]:
+        """Return the row with the parts that were put in place of those it names (``dataclasses.replace``)."""
+        own = {axis: part for axis in AXES if (part := getattr(self, axis)) is not self.made.get(axis)}
+        if "controls" in own:
+            own["controls"] = list(own["controls"])  # rows are as TOML has them
+        return {**self.row, **own}
