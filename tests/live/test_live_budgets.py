@@ -32,7 +32,7 @@ from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.model.budget_books import BudgetBooks, JobDemand, Owner
 from wattqueue.model.budgets import MJ_PER_KWH, Budget
 from wattqueue.model.load_target import LoadTarget, LoadTargets
-from wattqueue.model.machine import Partition
+from wattqueue.model.machine import Machine, Partition
 from wattqueue.policy.policy import load_policy
 
 MOST_W = 300.0
@@ -678,3 +678,47 @@ def test_parked_jobs_keep_what_is_set_aside_for_them(tmp_path: Path) -> None:
     assert sum(books.books.books[0].used.values()) <= books.books.books[0].budget.amount
     assert [job.state for job in jobs] == ["COMPLETED"] * 3
     assert books.held == {}
+
+
+SLOW_AND_FULL = Machine("lab", lab_machine(8, (2e9, 1e9)).partitions)
+
+
+@pytest.mark.parametrize("room", [1.5, 2.5])
+def test_a_job_at_a_lower_clock_has_its_longer_limit_set_aside_before_it_starts(tmp_path: Path, room: float) -> None:
+    """Its limit doubles with its run time: it was let through with the limit of its user, and booked with twice it."""
+    slurm = lab()
+    file(tmp_path, room * most_kwh(1, 600.0))
+    low: dict[str, Any] = {"part": "frequency-window", "lowest_hz": 1e9, "highest_hz": 1e9}
+    policy = load_policy("easy", frequency=low)
+    meters = (Meters(slurm, lambda _: 300.0),)
+    controller = start(slurm, tmp_path, policy=policy, machine=SLOW_AND_FULL, sources=meters)
+    job = slurm.submit(1, 1_190.0, watts=50, limit_s=600.0, partition="p1")
+    for _ in range(80):
+        rounds(controller, slurm, 20.0)
+        conserved(of(controller))
+        (book,) = of(controller).books.books
+        assert all(booked <= book.budget.amount for booked in book.total.values())
+    assert job.state == ("COMPLETED" if room > 2.0 else "PENDING"), "liveness where the longer limit fits"
+    assert job.limit_s == (1_200.0 if room > 2.0 else 600.0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_periods_that_change_have_running_jobs_set_aside_in_them(tmp_path: Path, again: bool) -> None:
+    """A day in place of a month: what a running job may use was on the month's first day, and the day was given out."""
+    slurm = lab()
+    file(tmp_path, 1.5 * most_kwh(1, 600.0), period="month")
+    meters = (Meters(slurm, lambda _: 300.0),)
+    controller = start(slurm, tmp_path, sources=meters)
+    first = slurm.submit(1, 500.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 20.0)
+    assert first.state == "RUNNING"
+    file(tmp_path, 1.5 * most_kwh(1, 600.0), period="day")
+    if again:
+        controller = start(slurm, tmp_path, sources=meters)
+    second = slurm.submit(1, 500.0, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 60.0)
+    conserved(of(controller))
+    assert second.state == "PENDING"
+    assert {p: a for p, a in of(controller).books.books[0].total.items() if a} == {
+        11: round(1e9 * 3.6 * most_kwh(1, 600.0))
+    }

@@ -23,8 +23,8 @@ from wattqueue.formats.budgets import read_budgets
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import MICRO, MJ_PER_KWH, Amounts, Book, Budget
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.machine import Machine, plain_machine
-from wattqueue.model.signals import Series
+from wattqueue.model.machine import Machine, Partition, plain_machine
+from wattqueue.model.signals import Cap, Series
 from wattqueue.model.spare_hours import SpareHours
 from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.controls.energy_budgets import EnergyBudgets
@@ -52,9 +52,13 @@ RACKS = tuple(
 """Two racks that have too few watts for their nodes in the first two days."""
 
 
-def run(jobs: Jobs, *budgets: Budget, policy: str = "easy", machine: Machine = MACHINE) -> tuple[Run, EnergyBudgets]:
+def run(
+    jobs: Jobs, *budgets: Budget, policy: str = "easy", machine: Machine = MACHINE, **parts: Any
+) -> tuple[Run, EnergyBudgets]:
     control = EnergyBudgets(budgets=budgets)
-    done = simulate(jobs, machine, replace(load_policy(policy), controls=(control,)))
+    chosen = load_policy(policy, **{axis: part for axis, part in parts.items() if part is not None})
+    cap = Cap.constant(machine.cap_w or math.inf)
+    done = simulate(jobs, machine, replace(chosen, controls=(control,)), cap=cap)
     check_invariants(done)
     return done, control
 
@@ -70,7 +74,7 @@ def used_of(done: Run, one: Budget) -> Amounts:
     for k in np.flatnonzero(~np.isnan(times.start_s)).tolist():
         code = int(jobs.user.codes[k])
         if one.concerns(jobs.user.names[code] if code >= 0 else ""):
-            watts = float(np.asarray(jobs.mean_power_w)[k]) * int(jobs.nodes[k])
+            watts = float(times.energy_j[k] / (times.end_s[k] - times.start_s[k]))
             for period, amount in one.used(watts, float(times.start_s[k]), float(times.end_s[k])).items():
                 found[period] = found.get(period, 0) + amount
     return found
@@ -211,7 +215,14 @@ def random_rows(rng: np.random.Generator, count: int) -> list[tuple[float, int, 
     return rows
 
 
-def check_month(seed: int, machine: Machine = MACHINE) -> Run:
+LOW = {"part": "frequency-window", "lowest_hz": 1e9}
+TWO_CLOCKS = Machine(
+    "clocks", (Partition("batch", 4, idle_w=60.0, max_w=100.0, frequencies_hz=(2e9, 1e9)),), cap_w=350.0
+)
+"""At the lower clock a job takes twice as long, and more energy: 70 W of a node in place of 100."""
+
+
+def check_month(seed: int, machine: Machine = MACHINE, frequency: dict[str, Any] | None = None) -> Run:
     """One random world: no period of any budget is exceeded, what is booked is what was used, and jobs run."""
     rng = np.random.default_rng((seed, 36))
     days = float(rng.choice([0.5, 1.0, 3.0]))
@@ -225,7 +236,8 @@ def check_month(seed: int, machine: Machine = MACHINE) -> Run:
         prices = Series(steps, np.array(rng.uniform(-1.0, 3.0, len(steps)) / 3.6e6, np.float64))
         chosen.append(replace(chosen[0], amount=round(rng.uniform(1.0, 20.0) * MICRO), unit="EUR", series=prices))
     policy = str(rng.choice(["easy", "fcfs", "conservative"]))
-    done, control = run(jobs_of(random_rows(rng, int(rng.integers(1, 25)))), *chosen, policy=policy, machine=machine)
+    rows = random_rows(rng, int(rng.integers(1, 25)))
+    done, control = run(jobs_of(rows), *chosen, policy=policy, machine=machine, frequency=frequency)
     for one, book in zip(chosen, control.books, strict=True):
         used = used_of(done, one)
         for period, amount in used.items():
@@ -249,7 +261,8 @@ def must_start(done: Run, k: int, budgets: Sequence[Budget], ahead_s: float) -> 
     mine = [one for one in budgets if one.concerns(user)]
     if not mine:
         return np.inf
-    watts, span_s = 100.0 * int(jobs.nodes[k]), float(jobs.walltime_s[k])
+    slowest = float(done.machine.option_time_factor.max())
+    watts, span_s = 100.0 * int(jobs.nodes[k]), float(jobs.walltime_s[k]) * slowest
     last_s = min(float(one.edge_s[-1]) for one in mine)
     begins = sorted({float(at) for one in mine for at in one.edge_s if jobs.submit_s[k] <= at < last_s})
     alone = [
@@ -261,7 +274,7 @@ def must_start(done: Run, k: int, budgets: Sequence[Budget], ahead_s: float) -> 
         for at in begins
     ]
     longest_s = max(float(np.diff(one.edge_s).max()) for one in mine)
-    others_s = float((jobs.walltime_s + ahead_s + 2.0 * longest_s).sum())
+    others_s = float((jobs.walltime_s * slowest + ahead_s + 2.0 * longest_s).sum())
     return last_s if all(alone) and len(alone) > 0 and last_s - float(jobs.submit_s[k]) > others_s else np.inf
 
 
@@ -269,6 +282,18 @@ def must_start(done: Run, k: int, budgets: Sequence[Budget], ahead_s: float) -> 
 @given(st.integers(0, 2**31))
 def test_the_budget_is_never_exceeded(seed: int) -> None:
     check_month(seed)
+
+
+def test_the_budget_is_kept_at_clocks_that_make_jobs_longer() -> None:
+    """Under a cap starts are at the lower clock; each may run twice as long, and two use all that they may."""
+    low = sum(int((check_month(seed, TWO_CLOCKS, LOW).schedule.option == 1).sum()) for seed in (2, 3))
+    assert low > 5
+    rows = [(float(k), 4, 3600.0, 3600.0, 100.0, "ann") for k in range(2)]
+    for kwh, fits in ((0.79, 0), (0.81, 1), (1.37, 2)):  # 0.8 at most, 0.56 used
+        one = budget(kwh, edges=MONTHS[:2])
+        done, _ = run(jobs_of(rows), one, machine=TWO_CLOCKS, frequency=LOW)
+        assert (done.schedule.start_s < MONTHS[1]).sum() == fits
+        assert used_of(done, one).get(0, 0) == fits * round(0.56 * MJ_PER_KWH)
 
 
 @pytest.mark.compiled

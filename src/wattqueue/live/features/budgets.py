@@ -88,6 +88,47 @@ class Queue:
 
 
 @dataclass
+class Demands:
+    """Finds what jobs may use at most."""
+
+    longer: dict[str, float] = field(default_factory=dict)
+    """How much longer waiting jobs may run, by the clocks at which they may start."""
+    _users: dict[int, str] = field(default_factory=dict)
+
+    def of(self, now: RoundState, row: Job, first: Job | None = None) -> JobDemand:
+        """Return what a job may use at most; a component is of the account and project of the ``first`` one."""
+        watts = _most_node_w(now.planner, row) * max(row.nodes, row.most_nodes if row.pending else 0)
+        details = now.snapshot.details.get((first or row).key)
+        account, project = ("", "") if details is None else (details.account, details.project)
+        limit_s = row.walltime_s * (self.longer.get(_name(row), 1.0) if row.pending else 1.0)
+        return JobDemand(self._user(row.uid), account, watts, limit_s + LATE_S, project)
+
+    def _user(self, uid: int) -> str:
+        if uid not in self._users:
+            try:
+                self._users[uid] = getpwuid(uid).pw_name
+            except (KeyError, OverflowError):
+                self._users[uid] = str(uid)
+        return self._users[uid]
+
+    def keep_back(self, now: RoundState, queue: Queue) -> None:
+        """Leave out starts of jobs that may run longer, by their clocks, than was asked: they are asked about again."""
+        decision, kept, version = now.decision, list[int](), queue.version
+        for k, slot in enumerate(now.waiting[list(decision.rows)].tolist()):
+            one = queue.known.get(slot)
+            factor = _longest(now, one.row, decision.rows[k]) if one is not None and one.concerned else 1.0
+            if one is None or factor <= self.longer.get(one.name, 1.0):
+                kept.append(k)
+            else:
+                self.longer[one.name], version = factor, -1
+                del queue.known[slot]
+        queue.version = version
+        if len(kept) < len(decision.rows):
+            starts = tuple(decision.starts[k] for k in kept)
+            now.decision = decision._replace(starts=starts, rows=tuple(decision.rows[k] for k in kept))
+
+
+@dataclass
 class LiveBudgets:
     """The budgets of a file, and their books in the controller's state.
 
@@ -115,7 +156,7 @@ class LiveBudgets:
     _recovered: bool = False
     _strangers: tuple[str, ...] = ()
     """What to say of users of budgets whom this host does not know."""
-    _users: dict[int, str] = field(default_factory=dict)
+    demands: Demands = field(default_factory=Demands)
     queue: Queue = field(default_factory=Queue)
     _begun: dict[str, Job] = field(default_factory=dict)
     """Rows of running jobs that are set aside."""
@@ -136,8 +177,12 @@ class LiveBudgets:
         return self.stored.held
 
     def _open(self, budgets: tuple[Budget, ...]) -> None:
-        """Take budgets, with what is booked on those of their names."""
+        """Take budgets, with what is booked on those of their names; what is set aside may be of other periods now."""
         self.stored.open(budgets)
+        for name, one in self.held.items():
+            latest_s = -one.start_s + AHEAD_S if one.start_s < 0.0 else None
+            self.books.begin(name, one.demand, abs(one.start_s), latest_s)
+            self.stored.note(name)
         users = sorted({(one.name, user) for one in budgets for user in one.users if not _is_user(user)})
         self._strangers = tuple(f"budget {name}: this host has no user {user!r}" for name, user in users)
 
@@ -190,9 +235,10 @@ class LiveBudgets:
     def _begin(self, now: RoundState, name: str, row: Job) -> None:
         """Set aside what a job may use that runs, once, and again where its start or limit is another."""
         known = self.held.get(name)
-        demand = self._demand(now, row)
-        if known is not None:  # who it belongs to is known from its submission
-            demand = known.demand._replace(span_s=demand.span_s)
+        demand = self.demands.of(now, row)
+        if known is not None:  # who it belongs to is known from its submission, and that a control may slow it down
+            least_s = known.demand.span_s if now.planner.session.needs.controls else 0.0
+            demand = known.demand._replace(span_s=max(demand.span_s, least_s))
         lacks = [book for _, book, _ in self.books.of(demand) if name not in book.held]
         if known is None and not lacks:
             return
@@ -205,12 +251,12 @@ class LiveBudgets:
         """Set aside what the jobs may use that this round releases."""
         for placed in now.placed if now.planner.rules.mode == "control" else ():
             row = now.jobs.row[now.jobs.slot[placed.key]]
-            demand = self._demand(now, row)
+            demand = self.demands.of(now, row)
             self._release(now, row, demand._replace(span_s=max(demand.span_s, placed.limit_s + LATE_S)))
         released = {goal.key for goal in now.goal.jobs if goal.held is False} if self.queue.wholes else set()
         for first, *others in self.queue.wholes:
             for row in (*others, first) if first.key in released else ():
-                self._release(now, row, self._demand(now, row, first), "" if row is first else _name(first))
+                self._release(now, row, self.demands.of(now, row, first), "" if row is first else _name(first))
 
     def _release(self, now: RoundState, row: Job, demand: JobDemand, of: str = "") -> None:
         """Set aside what a job may use that is released now; ``of``: it is a component of that one."""
@@ -284,6 +330,7 @@ class LiveBudgets:
         for name in queue.demands.keys() - demands.keys():
             if name not in self.held:
                 self.books.cancel(name, queue.demands[name])
+        self.demands.longer = {name: by for name, by in self.demands.longer.items() if name in demands}
         queue.slots, queue.version, queue.known, queue.demands = slots, jobs.version, rows, demands
         return True, fresh
 
@@ -293,27 +340,12 @@ class LiveBudgets:
 
     def _look_up(self, now: RoundState, row: Job, *others: Job) -> Waiting:
         """Return a job that may start, with the other components of it."""
-        demand = self._demand(now, row)
-        for one in (self._demand(now, other, row) for other in others):
+        demand = self.demands.of(now, row)
+        for one in (self.demands.of(now, other, row) for other in others):
             demand = demand._replace(watts=demand.watts + one.watts, span_s=max(demand.span_s, one.span_s))
         concerned = bool(self.books.numbers(demand.user, demand.account, demand.project))
         slots = [now.jobs.slot[one.key] for one in (row, *others)]
         return Waiting(row, now.snapshot.details.get(row.key), demand, _name(row), concerned, slots)
-
-    def _demand(self, now: RoundState, row: Job, first: Job | None = None) -> JobDemand:
-        """Return what a job may use at most; a component is of the account and project of the ``first`` one."""
-        watts = _most_node_w(now.planner, row) * max(row.nodes, row.most_nodes if row.pending else 0)
-        details = now.snapshot.details.get((first or row).key)
-        account, project = ("", "") if details is None else (details.account, details.project)
-        return JobDemand(self._user(row.uid), account, watts, row.walltime_s + LATE_S, project)
-
-    def _user(self, uid: int) -> str:
-        if uid not in self._users:
-            try:
-                self._users[uid] = getpwuid(uid).pw_name
-            except (KeyError, OverflowError):
-                self._users[uid] = str(uid)
-        return self._users[uid]
 
     def lines(self) -> Iterator[str]:
         """Yield what a person should know."""
@@ -358,6 +390,16 @@ def _wholes(now: RoundState) -> list[list[Job]]:
     return list(found.values())
 
 
+def _longest(now: RoundState, job: Job, row: int) -> float:
+    """Return how much longer a job may run by the clocks of its window, at most; ``row``: its own in the view."""
+    figures, entries, window = now.planner.predictor.of(job.key), now.view.entries, now.view.window
+    if figures is None:
+        return 1.0
+    mine = np.flatnonzero(entries.job == row)
+    spans = zip(window.first[mine].tolist(), window.last[mine].tolist(), strict=True)
+    return max((float(figures[1][first : last + 1].max()) for first, last in spans), default=1.0)
+
+
 def _parked(now: RoundState) -> set[str]:
     """Return the jobs that the controller stopped: their limits are ahead of the clock until they continue."""
     slots = np.array(now.running, np.int64)
@@ -386,5 +428,11 @@ def budgets_extension(budgets: LiveBudgets, energies: EnergyRecorder) -> Extensi
         shown.show(now)
         room.write(now)
 
+    def keep_back(now: RoundState) -> None:
+        budgets.demands.keep_back(now, budgets.queue)
+
     show = beside("the budgets", report)
-    return Extension({"learned": budgets.look, "planned": budgets.starts, "report": show}, budgets.lines, keeps=budgets)
+    return Extension(
+        {"learned": budgets.look, "decided": keep_back, "planned": budgets.starts, "report": show},
+        budgets.lines, keeps=budgets,
+    )  # fmt: skip
