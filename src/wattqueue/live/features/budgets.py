@@ -32,6 +32,7 @@ from wattqueue.live.features.budget_rows import AHEAD_S, SetAside, StoredBooks
 from wattqueue.live.features.budgets_shown import DAY_S, DAYS, BudgetsShown
 from wattqueue.live.features.job_energy import EnergyRecorder
 from wattqueue.live.files.energy_records import USERS, EnergyFolder, EnergyRecord, read_records
+from wattqueue.live.files.followed import refuse_pipe
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import Planner, RoundState
 from wattqueue.live.state.memory import ControllerState
@@ -164,7 +165,7 @@ class LiveBudgets:
     def __post_init__(self) -> None:
         """Read the file, and the books."""
         self._stamp, self.stored = stamp_of(self.path), StoredBooks(self.memory)
-        self._open(read_budgets(self.path))
+        self._open(self._read())
 
     @property
     def books(self) -> BudgetBooks:
@@ -175,6 +176,11 @@ class LiveBudgets:
     def held(self) -> dict[str, SetAside]:
         """The jobs for which something is set aside."""
         return self.stored.held
+
+    def _read(self) -> tuple[Budget, ...]:
+        """Return the file's budgets. Raises: the errors of ``read_budgets``."""
+        refuse_pipe(self.path)
+        return read_budgets(self.path)
 
     def _open(self, budgets: tuple[Budget, ...]) -> None:
         """Take budgets, with what is booked on those of their names; what is set aside may be of other periods now."""
@@ -224,7 +230,7 @@ class LiveBudgets:
             return
         self._stamp = stamp
         try:
-            budgets = read_budgets(self.path)
+            budgets = self._read()
         except WattQueueError as error:
             self.problem = f"budgets: {error}"
             return

@@ -17,6 +17,7 @@ from pathlib import Path
 from wattqueue.errors import WattQueueError
 from wattqueue.formats.cap import names_file, parse_cap
 from wattqueue.live.extension import Extension
+from wattqueue.live.files.followed import refuse_pipe
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import RoundState
 from wattqueue.model.machine import Machine
@@ -43,12 +44,17 @@ class CapFile:
     def __post_init__(self) -> None:
         self._stamp = stamp_of(Path(self.text))
         try:
-            self.cap = parse_cap(self.text, self.machine, below_idle=True)
+            self.cap = self._read()
         except WattQueueError as error:
             if not names_file(self.text):
                 raise
             self.cap, self.closed = Cap.constant(0.0), True
             self.problem = f"nothing is started until the cap's file can be read: {error}"
+
+    def _read(self) -> Cap:
+        """Return the cap. Raises: the errors of ``parse_cap``."""
+        refuse_pipe(Path(self.text))
+        return parse_cap(self.text, self.machine, below_idle=True)
 
     def changed(self) -> bool:
         """Look at the file; whether another cap is in force now."""
@@ -57,7 +63,7 @@ class CapFile:
             return False
         self._stamp = stamp
         try:
-            self.cap = parse_cap(self.text, self.machine, below_idle=True)
+            self.cap = self._read()
         except WattQueueError as error:
             kept = "nothing is started until then" if self.closed else "the last cap stays in force"
             self.problem = f"{kept}: {error}"

@@ -34,6 +34,7 @@ from wattqueue.live.extension import Extension, beside
 from wattqueue.live.features.learning import FORGET_S
 from wattqueue.live.features.teaching import ACCOUNTING_S
 from wattqueue.live.files.energy_records import EnergyFolder, EnergyRecord, Label
+from wattqueue.live.files.followed import refuse_pipe
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.why import waits_in
@@ -66,6 +67,7 @@ class Rate:
         """Return an amount and its unit. Raises: InputError where the file is unusable, or lacks a part of the span."""
         stamp = stamp_of(self.asked.path)
         if self._tariff is None or stamp != self._stamp:
+            refuse_pipe(self.asked.path)
             self._tariff, self._stamp = read_tariff(self.asked, 0.0, repair=False), stamp
         require_cover(self._tariff, begin_s, end_s, (f"{begin_s:.0f}", f"{end_s:.0f}"))
         return self._tariff.of_steady(begin_s, max(end_s, begin_s + 1.0), energy_j), self._tariff.source.amount

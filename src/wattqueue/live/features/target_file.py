@@ -18,6 +18,7 @@ from pathlib import Path
 
 from wattqueue.errors import OutputError, WattQueueError
 from wattqueue.formats.load_target import read_load_targets, write_load_targets
+from wattqueue.live.files.followed import refuse_pipe
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
@@ -83,6 +84,7 @@ class TargetFile:
     def _read(self) -> LoadTargets:
         """Return the file's targets in watts. Raises: InputError or MachineError naming the line."""
         cap = self.cap()
+        refuse_pipe(self.path)
         return read_load_targets(self.path, self.machine, cap).in_watts(self.machine, cap)
 
     def _keep(self) -> None:
