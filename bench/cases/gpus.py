@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from bench.harness import Measured, benchmark, digest
+from wattqueue.model.fragmentation import fragmented_gpus
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.parts.gpus import spread_over_nodes
 from wattqueue.parts.memory import with_needed_units
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.sim.engine import simulate
@@ -58,7 +58,7 @@ def gpu_limits() -> Measured:
     simulate(jobs, unlimited, policy, cap=cap)
     detail = {
         "jobs_at_each_limit": np.bincount(run.schedule.option[run.schedule.ran], minlength=4).tolist(),
-        "spread_over_more_nodes_than_needed": spread_over_nodes(run.schedule, machine),
+        "fragmented_gpus_mean": fragmented_gpus(jobs, run.schedule, machine),
         "mean_wait_s": float(np.nanmean(run.schedule.start_s - jobs.submit_s)),
         "over_one_without_limits": seconds / (time.process_time() - began),
     }

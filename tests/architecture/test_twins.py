@@ -118,6 +118,13 @@ TWINS: dict[str, dict[str, str]] = {
         "supply_classes": "class_of_unit update_classes update_partition add_to_classes update_domain update_path "
         "exceeds_class is_above_bound fits_alone_by_class",
     },
+    # GPUs of a node (tests/sim/test_gpu_nodes.py).
+    "supply.NaiveSupply.choose_nodes": {
+        "supply_chunks": "holds_job nodes_for nodes_hold nodes_with path_feeds whole_nodes_that_fit fits_at_once "
+        "widest_job",
+        "supply_placement": "propose_nodes",
+        "supply_reservations": "nodes_hold_then",
+    },
     # Which units a start gets (tests/sim/test_supply_placement.py).
     "supply.NaiveSupply.place": {
         "supply_placement": "propose_units is_ranked propose_from_leaves propose_bare take_under_supply take_lowest",

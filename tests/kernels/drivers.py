@@ -21,6 +21,7 @@ from wattqueue.kernels.running import running_insert, running_remove
 from wattqueue.kernels.shortest import find_shortest
 from wattqueue.kernels.site_meter import keep_margin
 from wattqueue.kernels.state import Array, KernelView
+from wattqueue.kernels.supply_chunks import nodes_hold
 from wattqueue.kernels.supply_classes import update_partition
 from wattqueue.kernels.supply_load import take_listed, units_that_fit
 from wattqueue.kernels.tree import tree_clear, tree_next, tree_set
@@ -51,6 +52,7 @@ restore = entry(restore_unit)
 free_now = entry(unit_is_free)
 most_under_supply = entry(units_that_fit)
 take_listed_units = entry(take_listed)
+nodes_hold_load = entry(nodes_hold)
 count_again = entry(update_partition)
 
 

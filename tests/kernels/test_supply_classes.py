@@ -42,6 +42,7 @@ def test_what_is_kept_along_paths_is_a_count_from_the_beginning(seed: int) -> No
         of_unit,
         start,
         sample,
+        of_node=np.zeros(len(start) - 1, np.int32),
     )
     partitions, each = len(start) - 1, int(rng.integers(0, 400_000_000))
     below, most = np.zeros(racks + rows, np.int64), np.zeros(racks + rows, np.int64)

@@ -1,4 +1,7 @@
-"""Power domains, naively: every unit is tested by itself against every domain on its path, none is left out."""
+"""Power domains, naively: every unit is tested by itself against every domain on its path, none is left out.
+
+GPUs of one job are in one node or make up whole nodes: a dictionary of nodes with their free units decides.
+"""
 
 from __future__ import annotations
 
@@ -50,17 +53,24 @@ class NaiveSupply:
     """What domains have when each announced limit begins that the job at hand reaches."""
     idle_above: Mapping[int, int] = field(default_factory=dict)
     """What idle units count above idle, by their sensors."""
+    by_node: bool = False
+    """Whether GPUs are given node by node."""
 
     def __post_init__(self) -> None:
         self.domains = {domain.name: domain for domain in self.machine.supply}
         self.in_watts = self.machine.cap_scope == "machine"
         self.paths: dict[int, list[tuple[str, float]]] = {}
         """Domains of each unit from the lowest up, and what they count for a watt of it."""
+        self.node_of: dict[int, tuple[int, int]] = {}
+        """First unit and number of units of the node of each unit that is given by node."""
         first, self.idle_w = 0, dict[int, float]()
         for part in self.machine.partitions:
             size = part.units // part.nodes
             for unit in range(part.units):
                 self.idle_w[first + unit] = part.idle_w
+                self.paths[first + unit] = []
+                if self.by_node and part.unit == "gpu" and size > 1:
+                    self.node_of[first + unit] = (first + unit // size * size, size)
             for domain in self.machine.supply:
                 for name, low, high in node_ranges(domain.nodes, ""):
                     if name == part.name:
@@ -139,17 +149,46 @@ class NaiveSupply:
         self, free: Iterable[int], need: int, uw: int, room: Mapping[str, Room], terms: Terms | None = None
     ) -> list[int] | None:
         """The first units whose domains all have room, one after the other; None where there are too few."""
+        free = list(free)
+        if free and free[0] in self.node_of:
+            return self.choose_nodes(free, need, uw, room, terms)
         found = list[int]()
         for unit in free:
             if len(found) == need:
                 break
-            taken = self.taken([*found, unit], uw)
-            path = [
-                (one[name], taken[name]) for name, _ in self.paths[unit] for one in (room, *self.later) if name in one
-            ]
-            if all(one.left(terms, watts) >= 0 for one, watts in path):
+            if self.hold([*found, unit], uw, room, terms):
                 found.append(unit)
         return found if len(found) == need else None
+
+    def hold(self, units: Sequence[int], uw: int, room: Mapping[str, Room], terms: Terms | None) -> bool:
+        """Whether the domains above the last of some units have room for all of them."""
+        taken = self.taken(units, uw)
+        path = [
+            (one[name], taken[name]) for name, _ in self.paths[units[-1]] for one in (room, *self.later) if name in one
+        ]
+        return all(one.left(terms, watts) >= 0 for one, watts in path)
+
+    def choose_nodes(
+        self, free: Iterable[int], need: int, uw: int, room: Mapping[str, Room], terms: Terms | None
+    ) -> list[int] | None:
+        """GPUs of the node with the least free ones that hold the job, the lowest of these; a job wider than a node
+        gets the lowest nodes that are wholly free, of the last one what is left."""
+        nodes = dict[tuple[int, int], list[int]]()
+        for unit in sorted(free):
+            nodes.setdefault(self.node_of[unit], []).append(unit)
+        size = next(iter(nodes))[1]
+        if need <= size:
+            held = [
+                (len(units), units)
+                for units in nodes.values()
+                if len(units) >= need and self.hold(units[:need], uw, room, terms)
+            ]
+            return min(held)[1][:need] if held else None
+        found = list[int]()
+        for units in nodes.values():
+            if len(units) == size and len(found) < need and self.hold([*found, *units], uw, room, terms):
+                found += units
+        return found[:need] if len(found) >= need else None
 
     def place(
         self,

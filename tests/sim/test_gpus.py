@@ -20,7 +20,6 @@ from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.gpus import (
     NEVER,
-    spread_over_nodes,
     units_for_gpus,
     unknown_by_node,
     with_units_for_gpus,
@@ -179,16 +178,3 @@ def test_physics_of_an_application_at_gpu_limits(tmp_path: Path) -> None:
     assert by_curve.schedule.end_s[0] > 120.0, "a limit that no row states follows from the partition's curve"
     with pytest.raises(InputError, match="no GPU limit of 250 W"):
         run_under("llm,gpu,400,1600,50\nllm,gpu,250,900,60\n")
-
-
-def test_jobs_whose_gpus_are_spread_over_nodes_are_counted() -> None:
-    """Three of four GPUs, then three more: one of the first node, two of the second; a job of eight has two nodes."""
-    machine = Machine("m", (replace(SINGLE, gpu_caps_w=(), curve_share=(), curve_time=()),))
-    jobs = replace(with_needed_units(asking([1, 1, 2], [3, 3, 8]), machine), submit_s=np.array([0.0, 1.0, 2.0]))
-    run = simulate(jobs, machine, load_policy("easy"))
-    assert spread_over_nodes(run.schedule, machine) == 2, "the third begins behind the second, in the middle of a node"
-    alone = simulate(jobs.take(np.array([0, 2])), machine, load_policy("easy"))
-    assert spread_over_nodes(alone.schedule, machine) == 1
-    whole = simulate(jobs.take(np.array([2])), machine, load_policy("easy"))
-    assert spread_over_nodes(whole.schedule, machine) == 0
-    assert spread_over_nodes(run.schedule, Machine("n", (replace(CPU, nodes=16),))) == 0

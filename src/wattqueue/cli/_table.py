@@ -26,7 +26,7 @@ ROWS = (
     *("utilization", "makespan_s"),
     *("job_energy_j", "machine_energy_j", "power_utilization", "cap_overshoot_w", "cap_over_s"),
     *("target_overshoot_w", "target_over_s"),
-    *("stranded_waiting_share", "domain_blocked_s", "racks_a_job_mean"),
+    *("stranded_waiting_share", "domain_blocked_s", "racks_a_job_mean", "fragmented_gpus_mean"),
 )
 """Metrics of the table, in its order."""
 QUIET = {"jobs", "jobs_killed", "jobs_never_ran", "all_wait_s_mean"}

@@ -35,7 +35,7 @@ MAIN = (
     ),
     *("job_energy_j", "machine_energy_j", "energy_per_node_h_j"),
     *("power_utilization", "cap_overshoot_w", "cap_over_s", "target_overshoot_w", "target_over_s"),
-    *("stranded_waiting_share", "domain_blocked_s", "racks_a_job_mean"),
+    *("stranded_waiting_share", "domain_blocked_s", "racks_a_job_mean", "fragmented_gpus_mean"),
     "jobs_killed",
 )
 """Metrics of the table in the terminal; the files and the page have all of them."""

@@ -208,9 +208,9 @@ def no_supply() -> SupplyLimits:
     classes = SupplyClasses(one, flats, cubes, cubes, flats, more, more, more, one, units,
                             np.zeros(0, np.int8))  # fmt: skip
     return SupplyLimits(
-        units, units, flat, one, one, one, more, flat, flat, more, more, units, units, units, units, one, more, more,
-        whole, more, more, one, one, more, more, one, one, units, one, one, one, one, one, more, one, one, classes,
-        SupplyPlacement(flat, flat, flat, one), no_domains_ahead(0), SupplyUnits(one, one, one, one),
+        units, units, flat, one, one, one, more, flat, flat, more, more, units, units, units, units, units, more, one,
+        more, more, whole, more, more, one, one, more, more, one, one, units, one, one, one, one, one, more, one, one,
+        classes, SupplyPlacement(flat, flat, flat, one), no_domains_ahead(0), SupplyUnits(one, one, one, one),
     )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.supply import forget_refused, has_supply, note_refused
 from wattqueue.kernels.supply_ahead import sees_domains_ahead, take_reached
+from wattqueue.kernels.supply_chunks import fits_at_once
 from wattqueue.kernels.supply_classes import exceeds_class, fits_supply
 from wattqueue.kernels.supply_reservations import (
     begin_shadow,
@@ -246,6 +247,8 @@ def candidate_limits(view: KernelView, p: int) -> Limits:
     # Pruned: skip entries that cannot start. Not with a queue depth, which counts every entry that is tried.
     if prune and view.now.depth >= codes.ANY_NEED:
         need = view.units.free[p]
+        if has_supply(view):
+            need = min(need, as_int64(fits_at_once(view, p)))
         watt = as_int64(most_net(view))
         watt = min(watt, as_int64(room_at_top(view)))
         if reserves and view.reserved.time[p] < INF:

@@ -32,8 +32,9 @@ from wattqueue.kernels.greedy import next_partition, undelayed
 from wattqueue.kernels.state import Array, KernelView, Truth
 from wattqueue.kernels.state.truth import BASE_UW
 from wattqueue.kernels.supply import has_supply, idle_machine, limits_row
+from wattqueue.kernels.supply_chunks import holds_job
 from wattqueue.kernels.supply_classes import fits_alone_by_class, fits_bare, update_classes
-from wattqueue.kernels.supply_load import MARGIN, each_of, load_tried, units_that_fit
+from wattqueue.kernels.supply_load import MARGIN, each_of, load_tried
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -135,7 +136,7 @@ def fits_some_domain(view: KernelView, truth: Truth, job: int) -> bool:
                 if not idle:
                     idle_machine(view, supply.highest[limits_row(view)])
                     idle = True
-                if units_that_fit(supply, as_int64(p), each_of(net, nodes), load_tried(supply)) >= nodes:
+                if holds_job(supply, as_int64(p), nodes, each_of(net, nodes), load_tried(supply)):
                     return True
                 if supply.marks[MARGIN] != 0 and fits_later(view, truth, as_int64(p), job, net):
                     return True
@@ -148,11 +149,11 @@ def fits_later(view: KernelView, truth: Truth, p: int, job: int, net: int) -> bo
     supply, nodes, least = view.supply, int(view.nodes[job]), truth.announced.least
     share, own, common = float(supply.terms[0]), float(supply.terms[1]), float(supply.terms[2])
     supply.terms[0], supply.terms[1], supply.terms[2] = least[0], least[1], least[2]
-    fits = units_that_fit(supply, p, each_of(net, nodes), load_tried(supply)) >= nodes
+    fits = holds_job(supply, p, nodes, each_of(net, nodes), load_tried(supply))
     supply.terms[0], supply.terms[1], supply.terms[2] = share, own, common
     supply.marks[MARGIN] = 0
     most = as_int64(max(greatest_net(view, p, job, net), net))
-    fits = fits or units_that_fit(supply, p, each_of(most, nodes), load_tried(supply)) >= nodes
+    fits = fits or holds_job(supply, p, nodes, each_of(most, nodes), load_tried(supply))
     supply.marks[MARGIN] = 1
     return bool(fits)
 

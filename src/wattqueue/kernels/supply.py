@@ -50,16 +50,22 @@ def new_supply(
     of_unit: NDArray[np.int32],
     unit_start: NDArray[np.int32],
     sample: NDArray[np.int64],
+    *,
+    of_node: NDArray[np.int32],
 ) -> SupplyLimits:
     """Make the tree of a machine on which nothing runs.
 
     ``parent``, ``gain``, ``base`` (G,), ``limits`` (K, G) and ``time`` (K,) as in SupplyLimits;
     ``of_unit`` (U,) lowest domain of each unit; ``unit_start`` (P + 1,) first unit of each partition; ``sample`` net
-    microwatts of units, whose quantiles separate the classes (any sample gives the same starts).
+    microwatts of units, whose quantiles separate the classes (any sample gives the same starts); ``of_node`` (P,) GPUs
+    of a node in partitions that give them by node, else 0.
     """
     cut = np.ones(len(of_unit), np.bool_)
     cut[1:] = np.diff(of_unit) != 0
     cut[unit_start[:-1]] = True
+    for p, units in enumerate(of_node):
+        if units:
+            cut[unit_start[p] : unit_start[p + 1] : units] = True
     first = np.flatnonzero(cut).astype(np.int32)
     leaf_start = np.searchsorted(first, unit_start).astype(np.int32)
     leaves, domains, partitions = len(first), len(parent), len(unit_start) - 1
@@ -76,7 +82,8 @@ def new_supply(
         np.zeros((2, domains), np.int64),
         np.array([1.0, 0.0, 0.0]), time, limits,
         np.maximum.accumulate(limits[::-1], axis=0)[::-1].copy(),
-        leaf_start, leaf_unit, of_unit[first], (np.cumsum(cut) - 1).astype(np.int32), free,
+        leaf_start, leaf_unit, of_unit[first], (np.cumsum(cut) - 1).astype(np.int32), of_node,
+        np.full((2, partitions), -1, np.int64), free,
         np.zeros((partitions, leaves), np.int64), by_domain, np.zeros((partitions, 2, domains), np.int64),
         by_domain.copy(), by_domain.copy(),
         np.zeros(partitions, np.int64), np.zeros(partitions, np.int64),
@@ -110,8 +117,8 @@ def new_classes(
 
 @inlined
 def has_supply(view: KernelView) -> bool:
-    """Return whether a power domain can hold a job back."""
-    return len(view.supply.parent) > 0
+    """Return whether a power domain can hold a job back, or GPUs are given by node."""
+    return len(view.supply.free) > 0
 
 
 @inlined

@@ -25,6 +25,7 @@ from wattqueue.kernels.supply import (
     touch,
 )
 from wattqueue.kernels.supply_ahead import reach_rows
+from wattqueue.kernels.supply_chunks import holds_job
 from wattqueue.kernels.supply_load import (
     GIVEN,
     IDLE_ROW,
@@ -182,9 +183,10 @@ def fits_domains(view: KernelView, p: int, job: int, net: int, end: float) -> bo
 def fits_alone_by_class(view: KernelView, p: int, nodes: int, unit_net: int) -> bool:
     """Return whether the idle machine certainly holds ``nodes`` units of ``unit_net`` in partition p.
 
-    Under the highest limits from now on; counted again where others are in force. Not asked under a margin.
+    Under the highest limits from now on; counted again where others are in force. Not asked under a margin, and where
+    units are given by node.
     """
-    if view.supply.marks[MARGIN] != 0:
+    if view.supply.marks[MARGIN] != 0 or view.supply.of_node[p] > 0:
         return False
     supply, row = view.supply, limits_row(view)
     if supply.marks[IDLE_ROW] != row + 1:
@@ -205,7 +207,7 @@ def fits_alone_by_class(view: KernelView, p: int, nodes: int, unit_net: int) -> 
 def idle_machine_holds(view: KernelView, p: int, nodes: int, unit_net: int) -> bool:
     """Return whether an idle machine holds ``nodes`` units of ``unit_net`` in partition p under the limits in force."""
     idle_machine(view, view.supply.limit)
-    return bool(units_that_fit(view.supply, p, unit_net, load_tried(view.supply)) >= nodes)
+    return holds_job(view.supply, p, nodes, unit_net, load_tried(view.supply))
 
 
 @separate

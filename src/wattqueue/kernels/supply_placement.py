@@ -57,8 +57,8 @@ HALVINGS = 40
 def propose_units(view: KernelView, p: int, job: int, unit_net: int) -> int:
     """Write the leaves that a start of ``job`` would take units of to ``leaf`` and ``take``; return how many units fit.
 
-    As many units as the job needs, or as there are, of ``unit_net`` microwatts. A proposal holds until something
-    changes.
+    As many units as the job needs, or as there are, of ``unit_net`` microwatts; where units are given by node, and too
+    few fit, at least as many as a job that fits can have. A proposal holds until something changes.
     """
     supply, need = view.supply, int(view.nodes[job])
     marks, key = supply.marks, job * len(view.units.free) + p
@@ -66,7 +66,9 @@ def propose_units(view: KernelView, p: int, job: int, unit_net: int) -> int:
         return int(need)
     for domain in range(len(supply.room)):
         supply.spare_room[domain] = -1  # units that it has room for beside what runs: not asked yet
-    if is_ranked(view):
+    if supply.of_node[p] > 0:
+        found = propose_nodes(view, p, need, unit_net)
+    elif is_ranked(view):
         found = propose_ranked(view, p, job, unit_net)
     elif marks[BALANCED] == 0 and marks[RACKS] == 0:
         found = propose_lowest(supply, p, need, unit_net)
@@ -103,6 +105,35 @@ def propose_lowest(supply: SupplyLimits, p: int, need: int, unit_net: int) -> in
                     break
     supply.marks[LEAVES] = found
     return int(need - left)
+
+
+@separate
+def propose_nodes(view: KernelView, p: int, need: int, unit_net: int) -> int:
+    """Propose units of the node with the least free ones that hold the job, or the lowest nodes that are wholly free.
+
+    Of equal nodes the lowest. Where they do not fit, returns the most units that a job may still have.
+    """
+    supply = view.supply
+    of_node, first, end = as_int64(supply.of_node[p]), supply.leaf_start[p], supply.leaf_start[p + 1]
+    if need <= of_node:
+        least, best = of_node + 1, as_int64(-1)
+        for leaf in range(first, end):
+            if need <= supply.free[leaf] < least and room_on_path(supply, as_int64(leaf), unit_net, need) == need:
+                least, best = as_int64(supply.free[leaf]), as_int64(leaf)
+        if best < 0:
+            return need - 1
+        supply.leaf[0], supply.take[0], supply.marks[LEAVES] = best, need, 1
+        return need
+    left, found = need, as_int64(0)
+    for leaf in range(first, end):
+        if left > 0 and supply.free[leaf] == of_node:
+            if room_on_path(supply, as_int64(leaf), unit_net, of_node) == of_node:
+                take_spare(supply, as_int64(leaf), unit_net, of_node)
+                supply.leaf[found], supply.take[found] = leaf, min(left, of_node)
+                found += 1
+                left -= supply.take[found - 1]
+    supply.marks[LEAVES] = found
+    return int(need if left == 0 else max(need - left, of_node - 1))
 
 
 @separate

@@ -12,6 +12,7 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.consent import promised_net
 from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.supply import has_supply, list_leaves, running_each, variance_of
+from wattqueue.kernels.supply_chunks import nodes_hold
 from wattqueue.kernels.supply_classes import update_classes
 from wattqueue.kernels.supply_load import (
     LEAVES,
@@ -123,8 +124,17 @@ def keeps_reserved(view: KernelView, p: int, job: int, net: int, q: int) -> bool
 @inlined
 def reserved_fits(view: KernelView, q: int) -> bool:
     """Return whether the reserved entry of partition q fits into that state."""
-    reserved = as_int64(view.entries.job[view.reserved.entry[q]])
-    return bool(view.supply.then_total[q] >= view.nodes[reserved])
+    need, supply = int(view.nodes[view.entries.job[view.reserved.entry[q]]]), view.supply
+    if supply.then_total[q] < need:
+        return False
+    return supply.of_node[q] == 0 or nodes_hold_then(view, q, need)
+
+
+@separate
+def nodes_hold_then(view: KernelView, q: int, need: int) -> bool:
+    """Return whether nodes have ``need`` units for it there, where units are given by node."""
+    supply = view.supply
+    return nodes_hold(supply, q, need, as_int64(supply.then_each[q]), load_then(supply, q))
 
 
 @inlined

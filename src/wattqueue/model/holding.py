@@ -62,12 +62,12 @@ def held_by_domain(jobs: Jobs, schedule: Schedule, machine: Machine, cap: Cap) -
         return {}
     times = event_times(jobs, schedule, machine, cap)
     seconds, length = np.zeros(len(machine.supply_tree.domains)), np.diff(times, append=times[-1:])
-    for here, _, tied in _causes(jobs, schedule, machine, cap, times, _longest_waiting(jobs, schedule, times)):
+    for here, _, tied in _causes(jobs, schedule, machine, cap, times, longest_waiting(jobs, schedule, times)):
         seconds += (tied * (length[here] / np.maximum(tied.sum(axis=0), 1))).sum(axis=1)
     return {int(k): float(seconds[k]) for k in np.flatnonzero(seconds)}
 
 
-def _longest_waiting(jobs: Jobs, schedule: Schedule, times: Floats) -> NDArray[np.int64]:
+def longest_waiting(jobs: Jobs, schedule: Schedule, times: Floats) -> NDArray[np.int64]:
     """Return the job that waits longest at each time, the first of several; -1 where none waits. Shape (k,)."""
     order = np.flatnonzero(schedule.ran)
     order = order[np.argsort(jobs.submit_s[order], kind="stable")]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.jobs import NODES_ASKED, Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
@@ -98,6 +98,10 @@ def metrics(
             "racks_a_job_mean": racks_a_job(schedule, machine),
             "domain_blocked_s": float(sum(held_by_domain(jobs, schedule, machine, cap).values())),
         }
+    if NODES_ASKED in jobs.extra:
+        from wattqueue.model.fragmentation import fragmented_gpus
+
+        found["fragmented_gpus_mean"] = fragmented_gpus(jobs, schedule, machine)
     return found
 
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import NODES_ASKED, Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.schedule import HeldUnits, Schedule
 from wattqueue.parts.order._eligible import allowed_by_user
 
 GPUS = "gpus"
@@ -83,14 +82,9 @@ def _units(part: Partition, nodes: NDArray[np.int64], gpus: NDArray[np.int64]) -
     return wide
 
 
-def notes_of(jobs: Jobs, schedule: Schedule, machine: Machine) -> dict[str, int]:
+def notes_of(jobs: Jobs) -> dict[str, int]:
     """Return counts of what a reader should know of a run of ``jobs``, from ``with_units_for_gpus``."""
-    return {
-        "jobs whose GPUs a node are not known: as few nodes as hold their GPUs": int(unknown_by_node(jobs).sum()),
-        "jobs with GPUs of more nodes than would hold them: starts count free GPUs, not nodes": spread_over_nodes(
-            schedule, machine
-        ),
-    }
+    return {"jobs whose GPUs a node are not known: as few nodes as hold their GPUs": int(unknown_by_node(jobs).sum())}
 
 
 def unknown_by_node(jobs: Jobs) -> NDArray[np.bool_]:
@@ -106,13 +100,3 @@ def fitting(jobs: Jobs, machine: Machine) -> NDArray[np.bool_]:
     ``jobs`` come from ``with_units_for_gpus``.
     """
     return np.asarray(units_for_gpus(jobs, machine) <= jobs.nodes[:, np.newaxis], np.bool_)
-
-
-def spread_over_nodes(schedule: Schedule, machine: Machine) -> int:
-    """Return how many jobs have GPUs of more nodes than would hold as many, where units are GPUs."""
-    per_node = np.array([part.units_per_node if part.unit == "gpu" else 0 for part in machine.partitions])
-    of_nodes = np.append(per_node[machine.option_partition], 0)[schedule.option]  # option -1: never ran
-    held = HeldUnits.of(schedule)
-    nodes = held.groups(machine.node_of_unit, len(of_nodes))
-    units = np.bincount(held.job, held.high - held.low + 1, len(of_nodes))
-    return int((schedule.ran & (of_nodes > 1) & (nodes > np.ceil(units / np.maximum(of_nodes, 1)))).sum())

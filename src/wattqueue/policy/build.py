@@ -35,6 +35,7 @@ from wattqueue.kernels.fresh import (
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.tree import new_tree
 from wattqueue.model import bounds
+from wattqueue.model.jobs import NODES_ASKED
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.supply import NO_MARGIN, Terms
@@ -133,14 +134,25 @@ def most_uw(machine: Machine) -> NDArray[np.int64]:
 
 
 def domains_of(
-    machine: Machine, prediction: Prediction, settings: PassSettings, unit_net: NDArray[np.int64]
-) -> state.SupplyLimits:
-    """Return the power domains that can hold jobs back."""
-    if not machine.supply:
+    jobs: KnownJobs, machine: Machine, prediction: Prediction, settings: PassSettings, unit_net: NDArray[np.int64],
+    *, ranked: bool,
+) -> state.SupplyLimits:  # fmt: skip
+    """Return the power domains that can hold jobs back, and nodes of GPUs. ``ranked``: units are taken by rank."""
+    if not machine.supply and NODES_ASKED not in jobs.extra:
         return no_supply()
-    from wattqueue.policy.supply import supply_limits
+    from wattqueue.model.fragmentation import gpus_by_node
+    from wattqueue.policy.supply import require_by_node, supply_limits
 
-    found = supply_limits(machine, prediction, learns=settings.learns, terms=settings.domain_terms, sample=unit_net)
+    of_node = gpus_by_node(machine, jobs.extra)
+    found = supply_limits(
+        machine, prediction, learns=settings.learns, terms=settings.domain_terms, sample=unit_net, of_node=of_node
+    )
+    lacking = (
+        (ranked, "a placement that ranks units, or watts that depend on the unit"),
+        (settings.balanced or settings.racks > 0, "a placement that chooses racks"),
+        (settings.all_limits and len(found.room) > 0, "a pass that looks ahead to limits of power domains"),
+    )
+    require_by_node("placement", machine, of_node, next((what for lacks, what in lacking if lacks), ""))
     if len(found.marks):
         from wattqueue.kernels.supply_load import BALANCED, MARGIN, RACKS
 
@@ -250,7 +262,7 @@ def build_view(
         new_tree(queue.start, jobs.nodes, net),
         new_running(capacity, partitions),
         units,
-        domains_of(machine, prediction, settings, unit_net),
+        domains_of(jobs, machine, prediction, settings, unit_net, ranked=len(by_unit.order) > 0),
         new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
         no_measured(),
         no_evidence(),

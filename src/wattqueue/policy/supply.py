@@ -71,17 +71,20 @@ def supply_limits(
     learns: bool,
     terms: Terms = NO_MARGIN,
     sample: NDArray[np.int64] | None = None,
+    of_node: NDArray[np.int32] | None = None,
 ) -> SupplyLimits:
-    """Return the domains of a machine that can hold jobs back, nothing running.
+    """Return the domains of a machine that can hold jobs back, nothing running, and its nodes of GPUs.
 
-    ``learns``: see ``greatest_unit_w``; ``terms``: see ``can_bind``; ``sample``: see ``new_supply``, by default nothing
-    is known.
+    ``learns``: see ``greatest_unit_w``; ``terms``: see ``can_bind``; ``sample`` and ``of_node``: see ``new_supply``, by
+    default nothing is known, and no GPUs are given by node.
     """
-    if not machine.supply:
-        return no_supply()
-    keep = can_bind(machine, greatest_unit_w(machine, prediction, learns=learns), terms)
+    sample = np.zeros(0, np.int64) if sample is None else sample
+    of_node = np.zeros(len(machine.partitions), np.int32) if of_node is None else of_node
+    keep = np.zeros(0, np.bool_)
+    if machine.supply:
+        keep = can_bind(machine, greatest_unit_w(machine, prediction, learns=learns), terms)
     if not keep.any():
-        return no_supply()
+        return _without_domains(machine, sample, of_node) if of_node.any() else no_supply()
     tree, kept = machine.supply_tree, np.flatnonzero(keep)
     number = tree.among(keep)
     times_s = kept_times_s(machine, keep)
@@ -94,9 +97,33 @@ def supply_limits(
         np.array(times_s, np.float64),
         number[tree.of_unit],
         machine.unit_start,
-        np.zeros(0, np.int64) if sample is None else sample,
+        sample,
+        of_node=of_node,
     )
     return found._replace(number=kept.astype(np.int32))
+
+
+def _without_domains(machine: Machine, sample: NDArray[np.int64], of_node: NDArray[np.int32]) -> SupplyLimits:
+    """Return the nodes of GPUs of a machine on which no domain can hold a job back."""
+    none, above = np.zeros(0, np.int64), np.full(machine.units, -1, np.int32)
+    limits, since = np.zeros((1, 0), np.int64), np.array([-np.inf])
+    return new_supply(
+        none.astype(np.int32), np.zeros(0), none, limits, since, above, machine.unit_start, sample, of_node=of_node
+    )
+
+
+def require_by_node(policy: str, machine: Machine, of_node: NDArray[np.int32], lacking: str) -> None:
+    """Refuse GPUs that are given by node with what that is not combined with, ``lacking``; empty for nothing.
+
+    Raises: PolicyError naming the first such partition.
+    """
+    if lacking and of_node.any():
+        raise PolicyError(
+            f"jobs ask for GPUs of {machine.partitions[int(np.argmax(of_node > 0))].name}, which gives them node by "
+            f"node; not combined with that yet: {lacking}",
+            where=policy,
+            hint='let nodes be the units of the partition (unit = "node"), or leave the column gpus out',
+        )
 
 
 def kept_times_s(machine: Machine, keep: NDArray[np.bool_]) -> list[float]:

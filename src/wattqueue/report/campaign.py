@@ -32,7 +32,7 @@ METRICS = (
     *("jobs_never_ran", "all_wait_s_mean", "wait_s_mean", "node_wait_s_mean", "wait_s_p95", "turnaround_s_mean"),
     "bounded_slowdown_mean",
     *("utilization", "machine_energy_j", "energy_per_node_h_j", "power_utilization", "cap_overshoot_w", "cap_over_s"),
-    *("stranded_waiting_share", "racks_a_job_mean"),
+    *("stranded_waiting_share", "racks_a_job_mean", "fragmented_gpus_mean"),
 )
 """Columns of the table; one without any value is left out, and so are the first two where they say nothing."""
 SHORT = (

@@ -153,7 +153,7 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     if NODES_ASKED in jobs.extra:
         from wattqueue.parts.gpus import notes_of
 
-        run.notes.update({text: count for text, count in notes_of(jobs, run.schedule, run.machine).items() if count})
+        run.notes.update({text: count for text, count in notes_of(jobs).items() if count})
     return TaskResult(inputs, run, figures)
 
 

@@ -1,4 +1,4 @@
-"""Power domains that can hold jobs back (``kernels/supply.py``)."""
+"""Power domains that can hold jobs back (``kernels/supply.py``), and nodes of GPUs (``kernels/supply_chunks.py``)."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ class SupplyAhead(NamedTuple):
 class SupplyLimits(NamedTuple):
     """G power domains, those below others first, and V leaves: runs of units of one partition and one lowest domain.
 
-    All empty where no domain can hold a job back. Watts are microwatts of a domain's input (rule 22).
+    All empty where no domain can hold a job back, and no GPUs are given by node. Watts are microwatts of a domain's
+    input (rule 22).
     """
 
     number: Array
@@ -139,6 +140,10 @@ class SupplyLimits(NamedTuple):
     """(V,) int32 its lowest domain, -1 for none."""
     leaf_of: Array
     """(U,) int32 leaf of each unit."""
+    of_node: Array
+    """(P,) int32 GPUs of a node where they are given by node, each node a leaf of its own; 0 elsewhere."""
+    at_once: Array
+    """(2, P) int64 units of the widest job that fits into free ones where they are given by node, and VERSION then."""
     free: Array
     """(V,) int64 free units of each leaf."""
     then_free: Array
