@@ -77,6 +77,7 @@ def make_controller(
     budgets: Path | None = None,
     checked: bool = True,
     domains: Mapping[str, str] | None = None,
+    hres: bool = False,
 ) -> Controller:
     """Everything but the loop. ``checked``: whether the table of jobs is looked at after each plan.
 
@@ -99,7 +100,7 @@ def make_controller(
             record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
             shared=shared, targets=targets, consent=consent, misnamed=misnamed,
             shared_nodes=shared_nodes or SharedNodes(), counters=counters, energies=energies, budgets=budgets,
-            domains=domains,
+            domains=domains, hres=hres,
         )
     )  # fmt: skip
     if checked:

@@ -8,7 +8,7 @@ out but reported as failed (``lost``), or, a write, be accepted and forgotten (`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattqueue.live.cluster import (
@@ -144,6 +144,8 @@ class FakeSlurm:
     """Totals of the licences of power domains."""
     domains_aside: dict[str, int] = field(default_factory=dict)
     """What is withheld of each."""
+    layers: Sequence[tuple[Collection[str], int]] = ()
+    """Nodes and count of each layer of the hierarchical resource ``power``: 26.05."""
     rules: SiteConstraints = NO_CONSTRAINTS
     """What the site has settled."""
     name: str = "a fake Slurm"
@@ -258,7 +260,7 @@ class FakeSlurm:
             free = self._free(job)
             if job.requested:
                 free = [n for n in job.requested if n in free]
-            free = [n for n in free if n not in job.excluded]
+            free = self._within_layers(job, [n for n in free if n not in job.excluded])
             if job.least_nodes > max(job.nodes, job.most_nodes) or set(job.excluded) & set(job.requested):
                 job.priority, job.reason = 0, "BadConstraints"
             elif len(free) < job.nodes:
@@ -267,7 +269,7 @@ class FakeSlurm:
                 job.reason = "Licenses"
             else:
                 job.state, job.reason, job.start_s = "RUNNING", "None", self.now_s
-                job.held_nodes = tuple(free[: max(job.nodes, job.most_nodes)])
+                job.held_nodes = tuple(self._within_layers(job, free)[: max(job.nodes, job.most_nodes)])
                 job.starts += 1
                 self.peak_w = max(self.peak_w, self.used_w)
 
@@ -278,6 +280,19 @@ class FakeSlurm:
             for name, total in self.domains.items()
             if job.licences.get(name, 0)
         )
+
+    def _within_layers(self, job: FakeJob, free: list[str]) -> list[str]:
+        """Return nodes on which a job could run together, as far as it carries the hierarchical resource."""
+        each, found = job.licences.get("power", 0), list[str]()
+        left = [count - sum(j.licences.get("power", 0) * len(set(j.held_nodes) & set(names)) for j in self.running())
+                for names, count in self.layers]  # fmt: skip
+        for name in free:
+            over = [k for k, (names, _) in enumerate(self.layers) if name in names]
+            if all(left[k] >= each for k in over):
+                found.append(name)
+                for k in over:
+                    left[k] -= each
+        return found if each else free
 
     def domain_used(self, name: str) -> int:
         """What running jobs hold of the licence of a power domain."""
@@ -397,8 +412,8 @@ class FakeSlurm:
             job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
             job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",
             (job.nodes, most), job.array, job.task, job.whole, job.component,
-            native=tuple(name for name in job.licences if name not in ("watts", *self.domains)),
-            domains=tuple((name, watts) for name, watts in job.licences.items() if name in self.domains),
+            native=tuple(name for name in job.licences if name not in ("watts", "power", *self.domains)),
+            domains=tuple((n, watts) for n, watts in job.licences.items() if n in self.domains or n == "power"),
         )  # fmt: skip
         old = self._rows.get(job.id)
         # NaN differs from itself: a start that is not there must not make a row another one
@@ -506,9 +521,10 @@ class FakeSlurm:
             elif recount or new.watts != job.licences.get("watts"):  # slurmctld drops an update to the same text
                 job.licences["watts"], job.freed = new.watts, False
         if new.domains is not None:
-            if any(watts > self.domains[name] for name, watts in new.domains):
+            if any(watts > self.domains.get(name, self.total_w) for name, watts in new.domains):
                 raise ClusterError("Invalid license specification")
-            job.licences = {n: w for n, w in job.licences.items() if n not in self.domains} | dict(new.domains)
+            kept = {n: w for n, w in job.licences.items() if n != "power" and n not in self.domains}
+            job.licences = kept | dict(new.domains)
         if new.node_count is not None:
             job.nodes, job.most_nodes = new.node_count
         job.partition = job.partition if new.partition is None else new.partition

@@ -139,6 +139,8 @@ class SlurmLab:
     """Whether memory is a consumable resource, so that --mem-per-cpu decides the number of nodes."""
     domains: str = ""
     """Licences of power domains, as slurm.conf states them."""
+    resources: str = ""
+    """Content of resources.yaml; empty for no such file."""
     lua: str | None = None
     task_prolog: Path | None = None
     extra: Sequence[str] = ()
@@ -201,6 +203,8 @@ class SlurmLab:
         (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         if self.lua is not None:
             (etc / "job_submit.lua").write_text(self.lua)
+        if self.resources:
+            (etc / "resources.yaml").write_text(self.resources)
         if self.accounting:
             self._configure_dbd()
 

@@ -16,7 +16,7 @@ from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_pending_room import of_components
 from wattqueue.cli._live_status import status_rows
-from wattqueue.errors import PolicyError
+from wattqueue.errors import MachineError, PolicyError
 from wattqueue.live.cluster import ReleaseJob, Write
 from wattqueue.live.controller import Controller
 from wattqueue.live.files.supply_limits import GATE, DomainLimit, FallBack, read_supply
@@ -24,6 +24,7 @@ from wattqueue.live.planner import Rules
 from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.reports.metrics import LiveMetrics
 from wattqueue.live.reports.why import read_why, sentence
+from wattqueue.live.slurm.hres import layers_of
 from wattqueue.live.state.database import open_state
 from wattqueue.live.table import Owner, Stage
 from wattqueue.live.watts.domains import LiveDomains
@@ -59,10 +60,15 @@ class Hall:
     most_w: dict[str, int] = field(default_factory=dict)
     at_boundary: Callable[[str], None] = lambda _: None
     rules: Rules = field(default_factory=lambda: Rules(mode="control", write_priority=False))
+    hres: bool = False
+    """Whether Slurm counts the domains by itself."""
 
     def __post_init__(self) -> None:
         self.slurm = FakeSlurm({"p1": list(NODES)}, self.total_w)
-        self.slurm.domains = {LICENCES[name]: watts for name, watts in ROOM_W.items()} | {GATE: 1}
+        self.slurm.domains = {} if self.hres else {LICENCES[name]: watts for name, watts in ROOM_W.items()}
+        self.slurm.domains |= {GATE: 1}
+        if self.hres:
+            self.slurm.layers = [(set(one.nodes), one.count) for one in layers_of(machine_of(), NODES)]
         open_state(self.folder / "live.db").dispose()
 
     def boundary(self, what: str) -> None:
@@ -77,7 +83,7 @@ class Hall:
     def start(self) -> Controller:
         return make_controller(
             self.slurm, self.folder, lambda: self.slurm.now_s, cap=Cap.constant(1600.0 + 3200.0), machine=machine_of(),
-            domains=LICENCES, boundary=self.boundary, rules=self.rules,
+            domains={} if self.hres else LICENCES, boundary=self.boundary, rules=self.rules, hres=self.hres,
         )  # fmt: skip
 
     def submit(self, nodes: int, runtime_s: float, **more: object) -> FakeJob:
@@ -107,7 +113,7 @@ class Hall:
 
     def release(self) -> int:
         """``live release`` while no controller is at work; returns how many jobs it released."""
-        settings = ReleaseSettings(self.folder / "run", domains=("w1",))
+        settings = ReleaseSettings(self.folder / "run", domains=() if self.hres else ("w1",))
         done = release_all(settings, self.slurm, force=True, now_s=self.slurm.now_s, wait=lambda _: None)
         self.slurm.schedule()
         self.look()
@@ -284,6 +290,36 @@ def test_a_job_that_failed_on_chosen_nodes_gets_others(hall: Hall) -> None:
     assert job.state == "COMPLETED"
 
 
+def test_a_node_that_gets_another_name_moves_no_other_into_another_rack(hall: Hall) -> None:
+    """By the order of names all after it would be one less: n5, n9 and n13 would stand in the rack before theirs."""
+    controller = hall.begin()
+    hall.slurm.partitions["p1"][2] = "x3"
+    RACK["x3"] = "r1"
+    jobs = [hall.submit(3, 20.0), hall.submit(2, 20.0)]
+    for _ in range(40):
+        controller = controller.renewed()
+        controller.round()
+        hall.step()
+    assert any("would stand in another power domain" in line for line in controller.last.problems)  # type: ignore[union-attr]
+    assert {job.state for job in jobs} == {"COMPLETED"}
+    again = hall.begin()
+    assert any("3 nodes stood in other power domains before, n13 is one" in line for line in again.last.problems)  # type: ignore[union-attr]
+
+
+def test_a_node_that_leaves_slurm_is_not_taken_up_under_domains(hall: Hall) -> None:
+    controller = hall.begin()
+    hall.slurm.partitions["p1"].remove("n2")
+    job = hall.submit(3, 20.0)
+    for _ in range(40):
+        controller = controller.renewed()
+        controller.round()
+        hall.step()
+    assert any("are not taken up" in line for line in controller.last.problems)  # type: ignore[union-attr]
+    assert (job.state, len(controller.planner.layout.names)) == ("COMPLETED", 16)
+    with pytest.raises(MachineError, match="p1"):
+        hall.begin()
+
+
 def test_a_release_frees_what_is_safe_anywhere(hall: Hall) -> None:
     """Racks of four nodes leave 250 W at least: 62 W a node are safe on any node, 200 W are not."""
     controller = hall.begin()
@@ -362,13 +398,42 @@ def test_status_and_metrics_say_what_domains_do(hall: Hall) -> None:
     assert controller.meter.registry.get_sample_value("wattqueue_domain_counted_power_watts", {"domain": "r1"}) == 600.0
 
 
+def test_where_slurm_counts_the_domains_a_release_frees_every_job(tmp_path: Path) -> None:
+    """Starts carry the watts of one node; with no controller Slurm starts the hot ones, too, where racks have room."""
+    hall = Hall(tmp_path, hres=True)
+    controller = hall.begin()
+    first = hall.submit(6, 100.0)
+    hall.run(controller, 2)
+    assert first.licences == {"watts": 1200, "power": 200}
+    assert hall.slurm.domains_aside == {GATE: 1}
+    jobs = [hall.submit(count, 20.0) for count in (2, 1, 1)]
+    assert hall.release() == 3
+    assert [job.licences for job in jobs] == [{"watts": 200 * job.nodes, "power": 200} for job in jobs]
+    assert [job.state for job in jobs] == ["RUNNING", "PENDING", "PENDING"], "1,700 W, 1,200 W of them drawn"
+    for _ in range(30):
+        hall.step(5.0)
+    assert [job.state for job in jobs] == ["COMPLETED"] * 3
+
+
+def test_beside_a_job_that_slurm_does_not_count_a_release_frees_what_is_safe(tmp_path: Path) -> None:
+    hall = Hall(tmp_path, hres=True)
+    old = hall.slurm.submit(1, 500.0, watts=200, limit_s=600.0)
+    old.state, old.priority, old.start_s, old.held_nodes = "RUNNING", 1, hall.slurm.now_s, ("n1",)
+    controller = hall.begin()
+    hall.run(controller, 1)
+    hall.submit(1, 20.0)
+    assert hall.release() == 0
+    old.state = "COMPLETED"
+    assert hall.release() == 1
+
+
 class KilledError(BaseException):
     """The controller dies here."""
 
 
-def fight(folder: Path, seed: int, steps: int) -> Hall:
+def fight(folder: Path, seed: int, steps: int, *, hres: bool = False) -> Hall:
     """Jobs, kills between writes, lost and forgotten writes, nodes that fail, requeues, releases while it is dead."""
-    random_, hall = random.Random(seed), Hall(folder, total_w=2200)
+    random_, hall = random.Random(seed), Hall(folder, total_w=2200, hres=hres)
     jobs, dies_at, calls = list[FakeJob](), [0], [0]
 
     def boundary(_: str) -> None:
@@ -418,16 +483,17 @@ def fight(folder: Path, seed: int, steps: int) -> Hall:
     return hall
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_kill_and_no_fault_brings_a_rack_above_its_limit(tmp_path: Path, seed: int) -> None:
-    hall = fight(tmp_path, seed, 60)
+@pytest.mark.parametrize(("seed", "hres"), [(1, False), (2, True)])
+def test_no_kill_and_no_fault_brings_a_rack_above_its_limit(tmp_path: Path, seed: int, hres: bool) -> None:
+    hall = fight(tmp_path, seed, 60, hres=hres)
     assert hall.most_w["r3"] >= 400
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 30))
-def test_no_kill_and_no_fault_brings_a_rack_above_its_limit_for_long(tmp_path: Path, seed: int) -> None:
-    fight(tmp_path, seed, 400)
+@pytest.mark.parametrize("hres", [False, True])
+def test_no_kill_and_no_fault_brings_a_rack_above_its_limit_for_long(tmp_path: Path, seed: int, hres: bool) -> None:
+    fight(tmp_path, seed, 400, hres=hres)
 
 
 def test_what_is_not_combined_is_refused_by_name(tmp_path: Path) -> None:

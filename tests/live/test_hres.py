@@ -5,20 +5,31 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.program import wattqueue
 from tests.reference.supply import NaiveSupply
 from tests.sim.test_supply import random_supply
 from wattqueue.errors import InputError, MachineError
-from wattqueue.live.slurm.hres import HresLayer, differences, hres_text, layers_of, read_hres
+from wattqueue.live.slurm.hres import (
+    HresLayer,
+    differences,
+    holds_trees,
+    hres_text,
+    layers_of,
+    read_hres,
+    shown_layers,
+)
+from wattqueue.live.watts.counted import as_counted, count_of
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.supply import SupplyDomain
 
@@ -63,7 +74,7 @@ def test_counts_by_hand() -> None:
     assert found[0] == ("all", tuple(NAMES), 686 + 600)
     assert found[1] == ("row", tuple(NAMES[:6]), 686)
     assert set(found[2:]) == {
-        ("r1", ("n1", "n2", "n3"), 349), ("r2", ("n4", "n5", "n6"), 461), ("hall", ("g1", "g2"), 600),
+        ("r1", ("n1", "n2", "n3"), 350), ("r2", ("n4", "n5", "n6"), 461), ("hall", ("g1", "g2"), 600),
         ("hall", ("g1",), 600), ("hall", ("g2",), 600),
     }  # fmt: skip
 
@@ -85,7 +96,7 @@ def test_domains_of_the_same_nodes_become_one_layer() -> None:
         SupplyDomain(name="contract", limit_w=1_800.0),
     )
     machine = Machine("m", MACHINE.partitions[:1], supply=chain)
-    assert [(one.name, one.count) for one in layers_of(machine, NAMES[:6])] == [("hall", 1_199)]
+    assert [(one.name, one.count) for one in layers_of(machine, NAMES[:6])] == [("hall", 1_200)]
 
 
 def test_one_node_less_deep_than_others_is_refused() -> None:
@@ -95,7 +106,7 @@ def test_one_node_less_deep_than_others_is_refused() -> None:
         layers_of(replace(MACHINE, partitions=parts, supply=supply), NAMES[:7])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32 - 1))
 def test_the_file_is_read_back(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """By our reader, and by a YAML parser in the form that Slurm documents; layers are as deep everywhere."""
@@ -113,7 +124,7 @@ def test_the_file_is_read_back(tmp_path_factory: pytest.TempPathFactory, seed: i
     assert set(layers[0].nodes) == set(names)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32 - 1))
 def test_what_fits_slurms_counts_fits_the_domains(seed: int) -> None:
     """For all sets of nodes of two jobs with whole watts; and what the counts refuse comes within 2 W of a limit."""
@@ -136,11 +147,42 @@ def test_what_fits_slurms_counts_fits_the_domains(seed: int) -> None:
             assert left < 2e6 / 0.8 or max(watts) > 400.0 - 60.0
 
 
+@examples(60)
+@given(st.integers(0, 2**32 - 1))
+def test_a_machine_as_counted_leaves_what_slurm_counts(seed: int) -> None:
+    """The same layers, and each domain with a limit leaves just its count: a policy starts what Slurm starts."""
+    machine, layers = exported(seed)
+    counted = as_counted(machine)
+    assert layers_of(counted, names_of(machine)) == layers
+    counts = {domain.name: count_of(machine, k) for k, domain in enumerate(machine.supply_tree.domains)}
+    for k, domain in enumerate(counted.supply_tree.domains):
+        left_w = domain.least_limit_w - int(counted.supply_idle_uw[k]) / 1e6
+        assert left_w == pytest.approx(counts[domain.name]) or math.isinf(left_w)
+
+
+def test_layers_that_slurm_shows_are_read() -> None:
+    text = (
+        "LicenseName=power Total=350 Used=200 Free=150 Reserved=0 Remote=no Nodes=n[1-3] Mode=3\n"
+        "LicenseName=watts Total=100 Used=0 Free=100 Reserved=0 Remote=no\n"
+        "LicenseName=power Total=0 Used=0\n"
+    )
+    assert shown_layers(text) == [(HresLayer("n[1-3]", ("n1", "n2", "n3"), 350), 200)]
+
+
+@pytest.mark.parametrize(
+    ("version", "holds"),
+    [("22.05.8", False), ("25.05.8", False), ("25.11.6", False), ("25.11.7", True), ("26.05.1", False),
+     ("26.05.5", True), ("26.11.0", True), ("", False)],
+)  # fmt: skip
+def test_which_releases_hold_a_tree(version: str, holds: bool) -> None:
+    assert holds_trees(version) == holds
+
+
 def test_differences_are_named(tmp_path: Path) -> None:
     layers = layers_of(MACHINE, NAMES)
     file = tmp_path / "resources.yaml"
-    file.write_text(hres_text(MACHINE, layers).replace("count: 349", "count: 400"))
-    assert differences(layers, read_hres(file)) == ["r1 has 400 W, the machine file says 349 W"]
+    file.write_text(hres_text(MACHINE, layers).replace("count: 350", "count: 400"))
+    assert differences(layers, read_hres(file)) == ["r1 has 400 W, the machine file says 350 W"]
     assert differences(layers, layers[:-1]) == [f"{layers[-1].name} is missing, the machine file says 600 W"]
     more = [*layers, HresLayer("", ("n1",), 5)]
     assert differences(layers, more) == ["n1 (5 W) is in the file alone"]
@@ -192,7 +234,7 @@ def test_the_verb(tmp_path: Path) -> None:
     check = ("live", "export-hres", "m.toml", "--nodes", "n[1-8]", "--check", "resources.yaml")
     assert "has the 3 layers of m" in wattqueue(*check, cwd=tmp_path).stdout
     file = tmp_path / "resources.yaml"
-    file.write_text(file.read_text().replace("count: 599", "count: 600"))
+    file.write_text(file.read_text().replace("count: 600", "count: 601"))
     told = wattqueue(*check, "--json", cwd=tmp_path)
     assert told.returncode == 1
     assert len(json.loads(told.stdout)["differences"]) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.live.drive import lab_machine
 from tests.live.releases import absent, lab_of
 from tests.live.slurmlab import LIVE, PATIENCE_S, LabError, SlurmLab
 from wattqueue.formats.slurm.hostlist import expand
-from wattqueue.live.slurm.hres import hres_text, layers_of
+from wattqueue.live.slurm.hres import differences, hres_text, layers_of, shown_layers
 from wattqueue.model.machine import Machine
 from wattqueue.model.supply import SupplyDomain
 
@@ -39,13 +40,28 @@ def hres_lab(lab_folder: Path) -> Iterator[SlurmLab]:
     if reason is not None:
         pytest.skip(reason)
     lab = lab_of(RELEASE, lab_folder)
-    text = hres_text(machine(), layers_of(machine(), lab.names))
-    (lab.root / "etc/resources.yaml").write_text(text)
+    lab.resources = hres_text(machine(), layers_of(machine(), lab.names))
     try:
         yield lab.up()
     finally:
         lab.down()
         lab.remove()
+
+
+def test_slurm_shows_the_tree_that_was_exported(hres_lab: SlurmLab) -> None:
+    """Layer by layer, nodes and counts; and after a limit was lowered in the file and Slurm has read it again."""
+    lab, layers = hres_lab, layers_of(machine(), hres_lab.names)
+    shown = lab.run(["scontrol", "-o", "show", "licenses"]).out
+    assert differences(layers, [one for one, _ in shown_layers(shown)]) == []
+    lower = replace(machine(), supply=(replace(RACKS[0], limit_w=450.0), *RACKS[1:]))
+    (lab.root / "etc/resources.yaml").write_text(hres_text(lower, layers_of(lower, lab.names)))
+    lab.run(["scontrol", "reconfigure"])
+    shown = lab.run(["scontrol", "-o", "show", "licenses"]).out
+    found = [one for one, _ in shown_layers(shown)]
+    assert differences(layers_of(lower, lab.names), found) == []
+    assert differences(layers, found) == ["r1 has 250 W, the machine file says 310 W"]
+    (lab.root / "etc/resources.yaml").write_text(hres_text(machine(), layers))
+    lab.run(["scontrol", "reconfigure"])
 
 
 def test_no_layer_is_passed_and_every_job_that_fits_ends(hres_lab: SlurmLab) -> None:

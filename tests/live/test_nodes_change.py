@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.live.drive import make_controller
+from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import real, wait_for
@@ -14,6 +15,7 @@ from wattqueue.errors import MachineError
 from wattqueue.live.cluster import JobKey
 from wattqueue.model.signals import Cap
 
+PARTS = lab_machine().partitions
 CAP_W = 10 * 100.0 + 1600.0
 
 
@@ -64,6 +66,65 @@ def test_a_node_that_is_removed_is_forgotten_with_the_job_that_runs_on(tmp_path:
     report = again.round()
     assert report is not None
     assert any("p1" in text and "3 nodes" in text for text in report.problems), "the machine file has four"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nodes_that_leave_slurm_count_their_idle_watts_until_the_file_says_that_they_are_gone(
+    tmp_path: Path, restarts: bool
+) -> None:
+    """They may stand there and draw as before: one after the other, across restarts; the corrected file frees them."""
+    slurm, cap = make_slurm(), Cap.constant(8 * 100.0 + 1200.0)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=cap)
+    for name in ("n4", "n3"):
+        controller.round()
+        slurm.step()
+        slurm.partitions["p1"].remove(name)
+        for _ in range(3):
+            controller = controller.renewed()
+            report = controller.round()
+            slurm.step()
+        if restarts:
+            controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=cap)
+            report = controller.round()
+    assert len(controller.planner.layout.names) == 6
+    assert slurm.open_w == 1200, "the cap less the idle watts of eight nodes"
+    assert report is not None
+    assert any("the idle watts of those that are missing count until then" in text for text in report.problems)
+    corrected = replace(lab_machine(), partitions=(replace(lab_machine().partitions[0], nodes=2), *PARTS[1:]))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=cap, machine=corrected)
+    controller.round()
+    assert slurm.open_w == 1400
+
+
+def test_a_partition_that_leaves_slurm_counts_its_idle_watts(tmp_path: Path) -> None:
+    """The running controller goes on with the nodes that it knew, and says so; the other partition runs jobs."""
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(8 * 100.0 + 1200.0))
+    controller.round()
+    del slurm.partitions["p2"]
+    job = slurm.submit(2, 10.0, watts=400)
+    for _ in range(4):
+        controller = controller.renewed()
+        report = controller.round()
+        slurm.step()
+    assert slurm.open_w == 1200
+    assert report is not None
+    assert any("are not taken up: " in text and "p2" in text for text in report.problems)
+    assert job.state == "RUNNING"
+
+
+def test_a_node_that_gets_another_name_counts_as_before(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(8 * 100.0 + 1200.0))
+    controller.round()
+    slurm.partitions["p1"][1] = "x2"
+    wide = slurm.submit(4, 10.0, watts=800)
+    for _ in range(4):
+        controller = controller.renewed()
+        controller.round()
+        slurm.step()
+    assert controller.planner.layout.names[:4] == ("n1", "n3", "n4", "x2")
+    assert (slurm.open_w, wide.state) == (1200, "RUNNING")
 
 
 def test_a_job_that_is_requeued_while_the_nodes_change_keeps_its_place(tmp_path: Path) -> None:

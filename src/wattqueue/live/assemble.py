@@ -58,7 +58,7 @@ from wattqueue.live.features.load_targets import TargetedCap, TargetSource, dema
 from wattqueue.live.features.misnamed import MisnamedRecord, misnamed_extension
 from wattqueue.live.features.node_limits import agents_extension, limits_of
 from wattqueue.live.features.run_history import RunHistory
-from wattqueue.live.features.supply import binds, licences_of, supply_extension
+from wattqueue.live.features.supply import binds, licences_of, require_same_domains, supply_extension
 from wattqueue.live.features.teaching import Teacher, teacher_extension
 from wattqueue.live.files.reading import read_secret
 from wattqueue.live.files.status import RunDir, notify, status_text
@@ -146,6 +146,8 @@ class Inputs:
     """Its file of budgets."""
     domains: Mapping[str, str] | None = None
     """Licences of power domains; None where a policy is refused that domains could hold back."""
+    hres: bool = False
+    """Whether Slurm counts power domains by itself."""
 
 
 def refuse_second(shared: SharedLease) -> None:
@@ -252,7 +254,7 @@ def assemble(
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
             shared_nodes=common, submit=submit_file_of(config, cluster, matched, run_dir.holds_lease, clock),
             energies=energies_of(config.energy, config.run_dir, accounting, partial(managers, commands_for(config))),
-            budgets=None if config.budgets is None else config.budgets.file, domains=licences,
+            budgets=None if config.budgets is None else config.budgets.file, domains=licences, hres=config.slurm.hres,
         )
     )  # fmt: skip
 
@@ -276,7 +278,9 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     old = before.meter if before is not None else None
     metrics = old if isinstance(old, LiveMetrics) else LiveMetrics(rules.mode)
     tested = given.domains is not None and binds(layout.machine)
-    domains = LiveDomains(layout, given.domains or {}) if tested else None
+    if tested and before is not None:
+        require_same_domains(before.planner.layout, layout)
+    domains = LiveDomains(layout, given.hres, given.domains or {}) if tested else None
     require_live(policy, layout.machine, meters=bool(given.sources), domains=tested)
     decider = Decider(policy, layout, power_nodes=rules.power_nodes, timeout_s=rules.start_timeout_s, domains=tested)
     predictor, memory = Predictor(decider.session, layout), ControllerState(given.state)
@@ -291,7 +295,7 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
         extensions.insert(0, supply_extension(domains, given.run_dir.folder))
     planner = Planner(layout, policy, cap, rules, memory, predictor, decider, plan_with(extensions), given.shared_nodes)
     planner.domains = domains
-    if domains is not None and domains.licences:
+    if domains is not None and (domains.licences or domains.hres):
         planner.placement.gate = ((GATE, 1),)
     if given.misnamed is not None:
         planner.ignored = given.misnamed.ignores
@@ -346,7 +350,7 @@ def with_nodes(given: Inputs, nodes: Sequence[Node]) -> Inputs:
     """Return inputs whose layout has these nodes; the rest as it is."""
     layout = given.layout
     renamed = {name: layout.machine.partitions[row].name for name, row in layout.partition_of.items()}
-    return replace(given, layout=Layout.of(layout.machine, nodes, renamed))
+    return replace(given, layout=Layout.of(layout.stated, nodes, renamed))
 
 
 def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> bool:

@@ -57,8 +57,9 @@ def inspect_partitions(layout: Layout, nodes: Sequence[Node], shared: SharedNode
             low, high = int(layout.first[row]), int(layout.first[row + 1])
             stated = layout.listed[row] if layout.listed else high - low
             if len(inside) != stated or inside != set(layout.names[low:high]):
+                more = "" if len(inside) >= stated else "; the idle watts of those that are missing count until then"
                 found.append(
                     f"partition {name} has {len(inside)} nodes, the machine file {stated}, whose watts count for each: "
-                    f"correct the file, and install again"
+                    f"correct the file, and install again{more}"
                 )
     return found

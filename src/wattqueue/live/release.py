@@ -28,7 +28,8 @@ since a job has one hold and Slurm alone starts it.
 
 Not released are jobs that their users hold, and jobs that fit the budget at a lower frequency only
 (``needs-controller``: their licence is the whole pool, not what they would draw). Under power domains only jobs are
-released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller.
+released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller. Where Slurm counts
+the domains itself (``RESOURCE``), and counts all that runs, every job is: each carries its watts of a node.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from wattqueue.live.driver import Cluster
 from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.files.reading import home_of
 from wattqueue.live.files.status import read_beat
-from wattqueue.live.files.supply_limits import GATE, read_supply
+from wattqueue.live.files.supply_limits import GATE, RESOURCE, read_supply
 from wattqueue.live.watts.missed import compared
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on
@@ -219,10 +220,12 @@ def release_all(
     # one command per job, not a comma list: one job that Slurm refuses must not take the others with it
     rows = safe_anywhere(settings, snapshot, held_for_controller(snapshot), say)
     why = "the controller is away"
+    counted = RESOURCE in licences_of(settings)  # Slurm counts domains wherever the job starts
     for row in rows:
-        if row.domains:  # it was pinned, or carries what nobody can get
-            text = ",".join(f"{name}:{watts}" for name, watts in row.domains)
-            writes.append(ChangeJob(row.key.name, text, "", JobFields(domains=()), why=why, key=row.key))
+        carries = ((RESOURCE, -(-row.watts // max(row.nodes, 1))),) if counted else ()
+        if row.domains != carries:  # it was pinned, or carries what nobody can get
+            before, after = (",".join(f"{name}:{watts}" for name, watts in one) for one in (row.domains, carries))
+            writes.append(ChangeJob(row.key.name, before, after, JobFields(domains=carries), why=why, key=row.key))
         writes.append(ReleaseJob(row.target, "held", "released", why=why, key=row.key))
     if restorer is not None:
         writes += restorer.writes(snapshot, now_s, now=force)
@@ -301,6 +304,9 @@ def safe_anywhere(settings: ReleaseSettings, snapshot: Snapshot, rows: list[Job]
         if settings.domains:
             say("what power domains leave is not known (no controller has been at work): nothing is released")
         return [] if settings.domains else rows
+    loose = [row for row in snapshot.jobs if not row.held and row.watts >= 0 and RESOURCE not in dict(row.domains)]
+    if RESOURCE in found.licences and not loose:
+        return rows
     most_w = found.safe_w(snapshot.jobs)
     parts: dict[str, list[Job]] = {}
     for row in snapshot.jobs:

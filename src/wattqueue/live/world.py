@@ -90,6 +90,25 @@ class Layout:
         parts = tuple(replace(p, nodes=count) for p, count in zip(machine.partitions, counts, strict=True))
         return cls(replace(machine, partitions=parts), tuple(names), partition_of, stated)
 
+    @property
+    def stated(self) -> Machine:
+        """The machine with as many nodes in each partition as its file says."""
+        counts = self.listed or [partition.nodes for partition in self.machine.partitions]
+        parts = tuple(replace(p, nodes=count) for p, count in zip(self.machine.partitions, counts, strict=True))
+        return replace(self.machine, partitions=parts)
+
+    @cached_property
+    def absent_uw(self) -> int:
+        """Idle microwatts of the nodes of the machine file that Slurm does not have, in the cap's scope.
+
+        A node that left its partition, or Slurm, may stand there and draw as before: only the file says that it is
+        gone. One that was moved to another managed partition counts there as well.
+        """
+        if self.machine.cap_scope != "machine" or not self.listed:
+            return 0
+        pairs = zip(self.listed, self.machine.partitions, strict=True)
+        return sum(max(stated - p.nodes, 0) * microwatts(p.idle_w) for stated, p in pairs)
+
     @cached_property
     def unit(self) -> dict[str, int]:
         """Unit number by node name."""
@@ -267,11 +286,12 @@ def base_uw(layout: Layout, nodes: Sequence[Node]) -> int:
 
     A node that is off counts its ``off_w``; one that boots or stops counts the greater of that
     transition's watts and idle, so that waking a node never adds watts that were not counted. The
-    nodes of running jobs are in the sum too: job watts are net of idle (semantics, rule 14).
+    nodes of running jobs are in the sum too: job watts are net of idle (semantics, rule 14). So are nodes that the
+    machine file has and Slurm has not (``Layout.absent_uw``).
     """
     if layout.machine.cap_scope != "machine":
         return 0
-    total = int(layout.idle_uw.sum())
+    total = int(layout.idle_uw.sum()) + layout.absent_uw
     for node in nodes:
         unit = layout.unit.get(node.name)
         if node.power != "on" and unit is not None:

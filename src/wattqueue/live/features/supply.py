@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, MachineError
 from wattqueue.live.cluster import POOL
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.extension import Extension, Place, beside
-from wattqueue.live.files.supply_limits import GATE, DomainLimit, FallBack, write_supply
+from wattqueue.live.files.supply_limits import GATE, RESOURCE, DomainLimit, FallBack, read_supply, write_supply
 from wattqueue.live.planner import RoundState, StageFunction, stage
 from wattqueue.live.table import Owner, Stage
 from wattqueue.live.watts.domains import LiveDomains, bar_unfree, displace
+from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.policy.supply import can_bind
 
@@ -35,7 +36,7 @@ def binds(machine: Machine) -> bool:
 
 
 def licences_of(config: LiveConfig, machine: Machine) -> dict[str, str] | None:
-    """Return the licences of a machine's power domains; None where no domain can hold jobs back.
+    """Return the licences of a machine's power domains, none under ``slurm.hres``; None where no domain can bind.
 
     Raises: InputError for a domain that is not there, a licence that Slurm could not have, and for what is not combined
     with domains yet.
@@ -45,15 +46,23 @@ def licences_of(config: LiveConfig, machine: Machine) -> dict[str, str] | None:
     for name, licence in given.items():
         if name not in known:
             raise InputError(f"no power domain {name!r}", where="slurm.domains", hint=f"it has {', '.join(known)}")
-        if not LICENCE.fullmatch(licence) or licence in (POOL, GATE) or list(given.values()).count(licence) > 1:
+        if (
+            not LICENCE.fullmatch(licence)
+            or licence in (POOL, GATE, RESOURCE)
+            or list(given.values()).count(licence) > 1
+        ):
             hint = "letters, digits and _, each domain another name, none of them watts"
             raise InputError(f"{name} = {licence!r}", where="slurm.domains", hint=hint)
     if not binds(machine):
         return None
     if config.flux is not None:
         raise InputError(NOT_COMBINED, where="flux", hint="leave [[supply]] out, or state limits that cannot bind")
-    if not given:
-        hint = 'name the licences of domains: [slurm.domains] rack1 = "w1"; wattqueue live install shows their counts'
+    if slurm.hres and given:
+        raise InputError(
+            "Slurm holds the domains by itself (hres)", where="slurm.domains", hint="leave one of them out"
+        )
+    if not (given or slurm.hres):
+        hint = 'name them ([slurm.domains] rack1 = "w1"; live install shows counts), or let Slurm hold them (hres)'
         raise InputError("power domains can hold jobs back, and none has a licence", where="slurm.domains", hint=hint)
     lacking = (
         (config.guard is not None, "guard", "leave [guard] out"),
@@ -70,6 +79,28 @@ def licences_of(config: LiveConfig, machine: Machine) -> dict[str, str] | None:
     return dict(given)
 
 
+def moved_nodes(old: FallBack | None, new: FallBack) -> list[str]:
+    """Return the nodes that stand in other power domains than before.
+
+    The machine file numbers the nodes of a partition in the order of their names: where one gets another name, or is
+    removed and another one added, those between them take other numbers.
+    """
+    if old is None:
+        return []
+    both = {one.name for one in old.domains} & {one.name for one in new.domains}
+    before, now = ({one.name: one.nodes for one in this.domains if one.name in both} for this in (old, new))
+    stays = old.node_w.keys() & new.node_w.keys()
+    return sorted({name for key in both for name in (before[key] ^ now[key]) & stays})
+
+
+def require_same_domains(before: Layout, layout: Layout) -> None:
+    """Raise MachineError where a node of the layout before would stand in another power domain now."""
+    old, new = (fall_back(LiveDomains(one), least_rooms_uw(LiveDomains(one), -math.inf)) for one in (before, layout))
+    if moved := moved_nodes(old, new):
+        text = f"{moved[0]} would stand in another power domain: the machine file numbers nodes in the order of names"
+        raise MachineError(text, where=layout.machine.name, hint="correct [[supply]], and restart the controller")
+
+
 @dataclass
 class SupplyLines:
     """What the status says about power domains."""
@@ -79,6 +110,8 @@ class SupplyLines:
     """Heterogeneous jobs that are held."""
     written_uw: Sequence[float] = ()
     """What limits leave by the file for releases, as last written."""
+    moved: Sequence[str] = ()
+    """Nodes that stood in other domains when a controller was last at work."""
 
     def lines(self) -> Iterator[str]:
         """Yield what a person should know."""
@@ -88,6 +121,8 @@ class SupplyLines:
             yield f"{text}: nothing starts beside them, for the power domains"
         if not found.gated:
             yield f"nothing starts: no reservation withholds the licence {GATE} (slurm.conf: Licenses=...,{GATE}:1)"
+        if self.moved:
+            yield f"{len(self.moved)} nodes stood in other power domains before, {self.moved[0]} is one: see [[supply]]"
         if found.postponed:
             yield f"{found.postponed} starts wait for nodes whose power domains have room"
         if self.components:
@@ -117,13 +152,19 @@ def fall_back(domains: LiveDomains, least_uw: Sequence[float]) -> FallBack:
             found.append(DomainLimit(domain.name, nodes, math.floor(room_uw / 1e6) - (gain != 1.0), gain))
     most = [layout.most_net_w(p) for p in range(len(layout.machine.partitions))]
     return FallBack(
-        found, {name: most[layout.row_of(unit)] for unit, name in enumerate(layout.names)}, (*domains.by_licence, GATE)
+        found,
+        {name: most[layout.row_of(unit)] for unit, name in enumerate(layout.names)},
+        (*domains.by_licence, *([RESOURCE] if domains.hres else []), GATE),
     )
 
 
 def supply_extension(domains: LiveDomains, folder: Path) -> Extension:
     """Return the stages of power domains; ``folder`` is the run folder, in which a release finds what is safe."""
-    told = SupplyLines(domains)
+    least_uw = least_rooms_uw(domains, -math.inf)
+    try:
+        told = SupplyLines(domains, moved=moved_nodes(read_supply(folder), fall_back(domains, least_uw)))
+    except InputError:  # it is written again
+        told = SupplyLines(domains)
 
     @stage(reads="snapshot view taken holding chosen reserved jobs.row jobs.net_w jobs.units", writes="explained")
     def explain(now: RoundState) -> None:

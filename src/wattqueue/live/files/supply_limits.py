@@ -25,6 +25,9 @@ from wattqueue.live.cluster import Job
 SUPPLY = "domains"
 GATE = "watts_gate"
 """A licence of which there is one, and that is withheld: a job that carries it cannot start, whoever releases it."""
+RESOURCE = "power"
+"""The hierarchical resource by which Slurm itself counts watts in power domains (``slurm.hres``): so many for each node
+of a job, wherever it starts."""
 
 
 class DomainLimit(NamedTuple):
@@ -45,7 +48,7 @@ class FallBack(NamedTuple):
     node_w: Mapping[str, int]
     """Most net watts of each node."""
     licences: tuple[str, ...] = ()
-    """Licences that count watts in domains."""
+    """Licences that count watts in domains, or the resource that does."""
 
     def text(self) -> str:
         """Return the content of the file."""

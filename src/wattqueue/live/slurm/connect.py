@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from wattqueue.errors import InputError
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.driver import Finding
-from wattqueue.live.files.supply_limits import GATE
+from wattqueue.live.files.supply_limits import GATE, RESOURCE
 from wattqueue.live.guard.client import GuardedCommands, GuardWriter, connection_to
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands, Slurm
@@ -49,6 +49,7 @@ def connect(
     def checks() -> Sequence[Finding]:
         return Guard.of(config, slurm).check(slurm)
 
+    counted = (*config.slurm.domains.values(), *([RESOURCE] if config.slurm.hres else []))
     every_s = math.inf if config.consent is None else config.consent.every_s
     return SlurmCluster(
         slurm,
@@ -58,7 +59,7 @@ def connect(
         clock,
         comments_every_s=every_s,
         priorities=priorities,
-        domains=frozenset((*config.slurm.domains.values(), GATE)) if config.slurm.domains else frozenset(),
+        domains=frozenset(counted and (*counted, GATE)),
         writer=writer,
     )
 

@@ -30,7 +30,7 @@ def parse_pools(text: str, names: Container[str]) -> dict[str, Pool]:
     for line in text.splitlines():
         fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
         name = fields.get("LicenseName", "")
-        if name and name in names:
+        if name and name in names and "Mode" not in fields:  # a layer of a hierarchical resource is no pool
             try:
                 found[name] = Pool(int(fields["Total"]), int(fields["Used"]), int(fields.get("Reserved", 0)))
             except (KeyError, ValueError) as error:

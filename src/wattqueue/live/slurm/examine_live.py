@@ -15,14 +15,16 @@ from wattqueue.live.config import LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
 from wattqueue.live.features.supply import binds
 from wattqueue.live.files.status import heartbeat_of
-from wattqueue.live.files.supply_limits import GATE
+from wattqueue.live.files.supply_limits import GATE, RESOURCE
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.budget_qos import examine_qos
-from wattqueue.live.slurm.commands import Slurm
+from wattqueue.live.slurm.commands import Slurm, read
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.examine_guard import compare_settings, examine_accepted, examine_audit, examine_guard
 from wattqueue.live.slurm.guard import Guard, guard_file_text
+from wattqueue.live.slurm.hres import layers_of, shown_layers
 from wattqueue.live.slurm.limits_file import examine_limits
+from wattqueue.live.slurm.lists import POOL
 from wattqueue.live.slurm.submit_text import VERSION, Written, read_data
 from wattqueue.live.units import GUARD_FILE
 
@@ -58,7 +60,7 @@ def examine_live(
             )
         if not findings:
             yield Check(AREA, "installation", YES, "job_submit.lua, licences and slurm.conf fit the configuration")
-        yield from _domains(config, guard, seen)
+        yield from _domains(config, guard, cluster.slurm, seen)
         yield from _submit_data(guard, cluster.slurm, clock())
         if config.guard is not None and file is not None:
             text = guard_file_text(guard, config, config.guard)
@@ -80,14 +82,16 @@ def examine_live(
         yield Check(AREA, "rest", NO, f"could not be examined: {error}", error.hint or "")
 
 
-def _domains(config: LiveConfig, guard: Guard, seen: Snapshot) -> Iterator[Check]:
+def _domains(config: LiveConfig, guard: Guard, slurm: Slurm, seen: Snapshot) -> Iterator[Check]:
     """Check what Slurm counts in power domains, and what nothing holds while no controller is at work."""
     machine = guard.layout.machine
     if not binds(machine):
         return
     licences, pools = config.slurm.domains, seen.domains
+    if config.slurm.hres:
+        yield from _layers(guard, slurm, seen)
     limited = [domain.name for domain in machine.supply if math.isfinite(domain.least_limit_w)]
-    without = [name for name in limited if name not in licences]
+    without = [name for name in limited if name not in licences and not config.slurm.hres]
     for name, licence in licences.items():
         pool = pools.get(licence)
         if pool is not None:
@@ -105,6 +109,24 @@ def _domains(config: LiveConfig, guard: Guard, seen: Snapshot) -> Iterator[Check
         )
     cost = "not held: jobs without watts, nodes cabled otherwise than stated, what users change on running jobs"
     yield Check(AREA, "power domains", YES, "starts are pinned to nodes", cost)
+
+
+def _layers(guard: Guard, slurm: Slurm, seen: Snapshot) -> Iterator[Check]:
+    """Check what Slurm counts in the layers of the hierarchical resource, and what it does not hold."""
+    names = {frozenset(one.nodes): one.name for one in layers_of(guard.layout.machine, guard.layout.names)}
+    for layer, used in shown_layers(read(slurm, POOL)):
+        if (name := names.get(frozenset(layer.nodes))) is not None:
+            over = "more is in use than its limit leaves" if used > layer.count else ""
+            text = f"{name}: {used:,} of {layer.count:,} W in use (layer {layer.name})"
+            yield Check(AREA, "power domain", PART if over else YES, text, over)
+    bare = [row.key.name for row in seen.jobs if row.active and row.watts > 0 and RESOURCE not in dict(row.domains)]
+    if bare:
+        cost = (
+            "not held: Slurm counts them in no domain, and may start others beside them while no controller is at work"
+        )
+        yield Check(AREA, "power domains", PART, f"{len(bare)} jobs run without {RESOURCE}, {bare[0]} is one", cost)
+    cost = "not held: limits that move (Slurm reads resources.yaml at a reconfiguration), jobs of components without it"
+    yield Check(AREA, "power domains", YES, "Slurm counts each node of a job in every layer above it", cost)
 
 
 def _submit_data(guard: Guard, slurm: Slurm, now_s: float) -> Iterator[Check]:

@@ -27,7 +27,7 @@ import os
 import pwd
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,7 +48,7 @@ from wattqueue.live.config import GuardSection, LiveConfig
 from wattqueue.live.driver import Finding
 from wattqueue.live.features.supply import licences_of
 from wattqueue.live.files.lease import BEAT
-from wattqueue.live.files.supply_limits import GATE
+from wattqueue.live.files.supply_limits import GATE, RESOURCE
 from wattqueue.live.goal import JobGoal, counted_text, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
@@ -60,7 +60,9 @@ from wattqueue.live.slurm.budget_checks import (
 )
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.domain_lists import parse_pools
-from wattqueue.live.slurm.install import LUA, Settings, differences
+from wattqueue.live.slurm.hres import differences, holds_trees, layers_of, shown_layers
+from wattqueue.live.slurm.install import LUA, Settings
+from wattqueue.live.slurm.install import differences as script_differences
 from wattqueue.live.slurm.lists import POOL, complete_lines, parse_pool
 from wattqueue.live.slurm.observe import NODES, parse_nodes
 from wattqueue.live.slurm.sizing import Shape
@@ -112,9 +114,10 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     if staff is None:
         staff = staff_in(beat.with_name(SUBMIT_DATA))
     data = data_of(layout, rows, slurm_config(slurm), staff)
-    pool_w = whole_pool(config, layout.machine, shared, [row for row, _ in rows])
+    pool_w = whole_pool(config, layout.machine, shared, [row for row, _ in rows], layout.absent_uw / 1e6)
     domains = whole_domains(config, layout) if config.slurm.domains else {}
-    return Settings(data, [uid_of(config)], beat, math.ceil(config.away_s), pool_w, domains)
+    hres = config.slurm.hres and licences_of(config, layout.machine) is not None
+    return Settings(data, [uid_of(config)], beat, math.ceil(config.away_s), pool_w, domains, hres)
 
 
 def data_of(
@@ -167,18 +170,24 @@ def uid_of(config: LiveConfig) -> int:
 
 
 def whole_pool(
-    config: LiveConfig, machine: Machine, shared: SharedNodes | None = None, nodes: Sequence[Node] = ()
+    config: LiveConfig,
+    machine: Machine,
+    shared: SharedNodes | None = None,
+    nodes: Sequence[Node] = (),
+    absent_w: float = 0.0,
 ) -> int:
     """Return the watts of the licence in slurm.conf: the highest cap less idle watts, or what all nodes can draw.
 
-    Less what shared nodes count at most: it holds before the controller's first round, too.
+    Less what shared nodes count at most, and nodes that only the machine file has (``absent_w``): it holds before the
+    controller's first round, too.
     """
     most = machine.scope_max_w()
     if most is None:
         raise InputError("max_w is not stated", where=machine.name, hint="live needs it of every partition")
     shared = shared or SharedNodes()
     covered = shared.with_shared(machine, nodes)
-    highest = float(parse_cap(config.cap, covered, below_idle=True).cap_w.max()) - shared.most_of_all_w(nodes)
+    highest = float(parse_cap(config.cap, covered, below_idle=True).cap_w.max())
+    highest -= shared.most_of_all_w(nodes) + absent_w
     return max(0, math.floor(min(highest, most) - machine.scope_idle_w()))
 
 
@@ -190,7 +199,7 @@ def whole_domains(config: LiveConfig, layout: Layout) -> dict[str, int]:
     licences = licences_of(config, layout.machine)
     if licences is None:
         return {}
-    domains, tree, found = LiveDomains(layout, licences), layout.machine.supply_tree, dict[str, int]()
+    domains, tree, found = LiveDomains(layout, licences=licences), layout.machine.supply_tree, dict[str, int]()
     for licence, k in domains.by_licence.items():
         highest_w = max(tree.domains[k].limits_w, default=tree.domains[k].least_limit_w)
         room_w = domains.room_under(k, highest_w) / 1e6
@@ -244,12 +253,15 @@ class Guard:
         pool = parse_pool(licences)
         if pool is None:
             found.append(Finding(f"slurm.conf has no Licenses={LICENCE}:N: there is no pool", fatal=True))
-        found += missing_domains(parse_pools(licences, (*self.settings.domains, GATE)), self.settings.domains)
+        pools = parse_pools(licences, (*self.settings.domains, GATE))
+        found += missing_domains(pools, self.settings.domains, gated=self.settings.hres)
+        if self.settings.hres:
+            found += missing_layers(licences, self.layout, values.get("SLURM_VERSION", ""))
         # the script should refuse what exceeds the pool as slurm.conf states it, which may be more than today's cap
         expected = self.settings if pool is None else self.settings._replace(whole_pool_w=pool.total)
         script = (folder or Path(values.get("SLURM_CONF", "/etc/slurm/slurm.conf")).parent) / LUA
         try:
-            found += differences(script.read_text(errors="replace"), expected)
+            found += script_differences(script.read_text(errors="replace"), expected)
         except OSError as error:
             text = f"{script} cannot be read ({error.strerror}): whether it fits this configuration is not known"
             found.append(Finding(text, fatal=False))
@@ -270,13 +282,24 @@ class Guard:
         return found
 
 
-def missing_domains(pools: Mapping[str, Pool], domains: Mapping[str, int]) -> list[Finding]:
-    """Compare the licences of power domains in slurm.conf with their counts.
+def missing_layers(licences: str, layout: Layout, version: str) -> Iterator[Finding]:
+    """Compare the hierarchical resource that Slurm shows with a machine's power domains; ``licences``: its list."""
+    if not holds_trees(version):
+        text = f"Slurm {version} does not hold power domains as a hierarchical resource (25.11.7, 26.05.2 and later do)"
+        yield Finding(f"{text}: leave slurm.hres out, and name licences in slurm.domains", fatal=True)
+        return
+    for text in differences(layers_of(layout.machine, layout.names), [one for one, _ in shown_layers(licences)]):
+        advice = "wattqueue live export-hres writes resources.yaml, scontrol reconfigure reads it"
+        yield Finding(f"hierarchical resource {RESOURCE}: {text} ({advice})", fatal=True)
+
+
+def missing_domains(pools: Mapping[str, Pool], domains: Mapping[str, int], *, gated: bool = False) -> list[Finding]:
+    """Compare the licences of power domains in slurm.conf with their counts; ``gated``: the gate is needed anyway.
 
     More than a limit leaves is withheld by the controller, but not before its first round; with less, jobs wait.
     """
     found = []
-    for name, count in (*domains.items(), *([(GATE, 1)] if domains else ())):
+    for name, count in (*domains.items(), *([(GATE, 1)] if domains or gated else ())):
         if name not in pools:
             found.append(Finding(f"slurm.conf has no licence {name}:{count} (a power domain)", fatal=True))
         elif pools[name].total != count:
@@ -357,5 +380,7 @@ def guard_file_text(guard: Guard, config: LiveConfig, section: GuardSection) -> 
     machine = guard.layout.machine
     cap_w = math.nan if names_file(config.cap) else float(parse_cap(config.cap, machine).cap_w.max())
     node_w = {name: node.watts for name, node in guard.settings.data.nodes.items()}
-    without_jobs_w = machine.scope_idle_w() + guard.shared_most_w  # whichever are drained now come back
+    without_jobs_w = (
+        machine.scope_idle_w() + guard.layout.absent_uw / 1e6 + guard.shared_most_w
+    )  # whichever are drained now come back
     return guard_text(config, section, node_w, guard.settings.data.free, without_jobs_w, cap_w)

@@ -12,7 +12,6 @@ that stands less deep than others is divided in halves that have its count each.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +21,13 @@ import numpy as np
 
 from wattqueue.errors import InputError, MachineError
 from wattqueue.formats.slurm.hostlist import compress, expand
+from wattqueue.live.files.supply_limits import RESOURCE
+from wattqueue.live.watts.counted import count_of, require_countable
 from wattqueue.model.machine import Machine
+from wattqueue.model.plain_numbers import is_whole
 
-RESOURCE = "power"
-"""The resource's name; that of a licence, ``watts``, must be another."""
+SINCE = ((25, 11, 7), (26, 5, 2))
+"""The first release of each series in which arrays do not end slurmctld and requeued jobs keep what they count."""
 DEEPEST = 16
 """Layers above a node at most, as Slurm has it."""
 NODES, COUNT = re.compile(r'\s*- "([^"]+)"\s*$'), re.compile(r"\s*count:\s*([0-9]+)\s*$")
@@ -47,18 +49,11 @@ def layers_of(machine: Machine, names: Sequence[str]) -> list[HresLayer]:
     Raises: MachineError for what Slurm cannot hold: a limit that moves, sockets or cores, no stated maximum where a
     domain has no limit; InputError for other nodes than the machine has.
     """
-    tree, where = machine.supply_tree, machine.name
-    if not machine.supply:
-        raise MachineError("states no power domains", where=where, hint="write [[supply]] into the machine file")
-    if any(part.unit != "node" for part in machine.partitions):
-        raise MachineError("counts sockets or cores", where=where, hint="Slurm's resource is of whole nodes")
+    require_countable(machine)
+    tree = machine.supply_tree
     if len(set(names)) != machine.units or len(names) != machine.units:
         raise InputError(f"{len(names)} names for {machine.units} nodes", where="--nodes", hint="each node once")
-    moving = next((domain.name for domain in tree.domains if domain.limit_s), "")
-    if moving:
-        hint = "Slurm reads the file at a reconfiguration: give the lowest limit, or keep the controller's licences"
-        raise MachineError("its limit moves", where=f"supply {moving}", hint=hint)
-    counts = [_count(machine, k) for k in range(len(tree.domains))]
+    counts = [count_of(machine, k) for k in range(len(tree.domains))]
     tops = [k for k in range(len(tree.domains)) if tree.parent[k] < 0]
     found = [("all", list(range(machine.units)), sum(counts[k] for k in tops))] if len(tops) > 1 else []
     for k in reversed(range(len(tree.domains))):  # those that feed others first
@@ -125,23 +120,6 @@ def _as_deep(parts: Sequence[_Part], machine: Machine) -> list[_Part]:
     return sorted(found, key=lambda part: -len(part.units))
 
 
-def _count(machine: Machine, k: int) -> int:
-    """Return how many whole watts of nodes a domain has room for; what its nodes draw at most where it has no limit."""
-    tree, domain = machine.supply_tree, machine.supply_tree.domains[k]
-    units = sum(part.units for part in tree.below[k])
-    if not math.isfinite(domain.least_limit_w):
-        watts = 0.0
-        for part in tree.below[k]:
-            most = machine.partitions[part.partition].max_w
-            if most is None:
-                hint = f"state max_w of {machine.partitions[part.partition].name}, or a limit"
-                raise MachineError("no limit, and nodes without a maximum", where=f"supply {domain.name}", hint=hint)
-            watts += part.units * max(most - machine.unit_net_idle_w[part.partition], 0.0)
-        return math.ceil(watts)
-    room_uw = round(domain.least_limit_w * 1e6) - int(machine.supply_idle_uw[k]) - units  # each unit is rounded up
-    return max(math.floor(room_uw / float(tree.gain[k]) / 1e6 * (1.0 - 1e-12)), 0)
-
-
 def hres_text(machine: Machine, layers: Sequence[HresLayer]) -> str:
     """Return the content of resources.yaml."""
     lines = [
@@ -202,6 +180,24 @@ def differences(stated: Sequence[HresLayer], there: Sequence[HresLayer]) -> list
             found.append(f"{names[nodes]} {has}, the machine file says {count:,} W")
             left = [pair for pair in left if pair != (nodes, other)]
     return found + [f"{names[nodes] or compress(nodes)} ({count:,} W) is in the file alone" for nodes, count in left]
+
+
+def shown_layers(text: str) -> list[tuple[HresLayer, int]]:
+    """Return the layers that ``scontrol -o show licenses`` prints, by their nodes, and what jobs use of each."""
+    found = list[tuple[HresLayer, int]]()
+    for line in text.splitlines():
+        fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
+        total, used = fields.get("Total", ""), fields.get("Used", "")
+        if fields.get("LicenseName") == RESOURCE and "Nodes" in fields and is_whole(total) and is_whole(used):
+            nodes = tuple(expand(fields["Nodes"]))
+            found.append((HresLayer(fields["Nodes"], nodes, int(total)), int(used)))
+    return found
+
+
+def holds_trees(version: str) -> bool:
+    """Whether a release of Slurm holds such a resource, with arrays and requeued jobs."""
+    numbers = tuple(int(piece) for piece in version.split(".")[:3] if is_whole(piece))
+    return numbers[:2] > SINCE[-1][:2] or any(numbers[:2] == since[:2] and numbers >= since for since in SINCE)
 
 
 def _key(pair: tuple[frozenset[str], int]) -> tuple[list[str], int]:

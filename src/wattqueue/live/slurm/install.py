@@ -39,7 +39,7 @@ from typing import NamedTuple
 from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.driver import Finding
-from wattqueue.live.files.supply_limits import GATE
+from wattqueue.live.files.supply_limits import GATE, RESOURCE
 from wattqueue.live.goal import counted_text
 from wattqueue.live.slurm.submit_data import SubmitData, body_of, write_data
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
@@ -65,6 +65,8 @@ class Settings(NamedTuple):
     whole_pool_w: int
     domains: Mapping[str, int] = {}
     """Licences of power domains, with what each counts."""
+    hres: bool = False
+    """Whether Slurm counts power domains by itself, as a hierarchical resource."""
 
     @property
     def data_file(self) -> Path | None:
@@ -78,7 +80,7 @@ def script(settings: Settings, site: Path | None = None) -> str:
     Raises: OutputError for paths that a script must not hold (they would be code).
     """
     operators = ", ".join(f"[{uid}] = true" for uid in settings.operators)
-    domains = ", ".join(f'["{name}"] = true' for name in settings.domains)
+    domains = ", ".join(f'["{name}"] = true' for name in (*settings.domains, *([RESOURCE] if settings.hres else [])))
     lines = [
         "-- [[wattqueue settings",
         f'local VERSION = "{version()}"',
@@ -296,7 +298,10 @@ def slurm_conf_lines(
 ) -> list[str]:
     """Return the lines that slurm.conf needs for all this."""
     counts = [("watts", settings.whole_pool_w), *settings.domains.items()]
-    lines = ["JobSubmitPlugins=lua", f"Licenses={counted_text(counts + [(GATE, 1)] * bool(settings.domains))}"]
+    lines = [
+        "JobSubmitPlugins=lua",
+        f"Licenses={counted_text(counts + [(GATE, 1)] * bool(settings.domains or settings.hres))}",
+    ]
     lines.append("SchedulerParameters=bf_licenses,bf_one_resv_per_job   # added to what stands there")
     if frequencies is not None:
         lines.append(f"TaskProlog={folder / PROLOG}")

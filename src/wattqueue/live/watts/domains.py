@@ -12,6 +12,9 @@ not fit into the text of a job's licences.
 A job that is held carries a licence that nobody can get (``GATE``), and the write that pins it takes that away. So a
 release whose other half was lost, by a crash of slurmctld in between, starts nothing; nor does anybody else's release.
 
+Slurm 26.05 can hold the domains by itself (``slurm.hres``): a job then carries the watts of one of its nodes, Slurm
+counts them in every layer above each of its nodes, and no reservation and no licence of a domain is needed.
+
 Watts are whole: a job's are rounded up, a domain's room is rounded down. A job that alone fits to the microwatt takes
 all of the room.
 """
@@ -25,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from wattqueue.live.cluster import Job
-from wattqueue.live.files.supply_limits import GATE, is_pinned
+from wattqueue.live.files.supply_limits import GATE, RESOURCE, is_pinned
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.placement import NAMED, NAMED_ATTEMPTS, UW, ChosenStart, asked_of
 from wattqueue.live.planner import RoundState, stage
@@ -42,36 +45,17 @@ Watts = dict[int, int]
 
 
 @dataclass
-class LiveDomains:
-    """The power domains of a layout's machine."""
+class DomainRooms:
+    """What the power domains of a layout's machine leave to jobs, and what jobs count there."""
 
     layout: Layout
-    licences: Mapping[str, str] = field(default_factory=dict)
-    """Licence of each domain that Slurm counts, too."""
-    set_aside: Mapping[str, int] = field(default_factory=dict)
-    """Watts that jobs hold beside their licences, by licence, in the last round."""
-    postponed: int = 0
-    """Starts of the last round for which no nodes were found whose domains have room."""
-    gated: bool = True
-    """Whether the cluster showed in the last round that no job can get the licence of held ones."""
-    loose: tuple[str, ...] = ()
-    """Jobs of the last round that Slurm may start on any node: nothing starts beside them."""
-    pinned_node_s: float = 0.0
-    """Node seconds for which pinned jobs kept nodes that they did not run on yet."""
-    node_s: float = 0.0
-    """Node seconds of all nodes of the machine in that time."""
-    _counted_s: float = math.inf
+    hres: bool = False
+    """Whether Slurm counts all domains by itself, as a hierarchical resource."""
 
     @property
     def domains(self) -> tuple[SupplyDomain, ...]:
         """Return the domains, those below others first."""
         return self.layout.machine.supply_tree.domains
-
-    @cached_property
-    def by_licence(self) -> dict[str, int]:
-        """Return the number of each domain with a licence, by that."""
-        number = {domain.name: k for k, domain in enumerate(self.domains)}
-        return {licence: number[name] for name, licence in self.licences.items()}
 
     @cached_property
     def _path(self) -> list[tuple[int, ...]]:
@@ -80,7 +64,6 @@ class LiveDomains:
         paths = [tuple(tree.path(k)) for k in range(len(tree.domains))]
         return [paths[k] for k in tree.of_unit.tolist()]
 
-    # -- watts -----------------------------------------------------------------------------------
     def room_uw(self, now_s: float) -> list[float]:
         """Return what jobs may draw in each domain by its limit, in microwatts; inf without a limit."""
         return [self.room_under(k, domain.limit_at(now_s)) for k, domain in enumerate(self.domains)]
@@ -97,6 +80,8 @@ class LiveDomains:
         if not units:
             return {}
         each_uw, found = math.ceil(net_w * UW / len(units)), Watts()
+        if self.hres:  # as Slurm counts them
+            each_uw = -(-net_w // len(units)) * UW
         gain = self.layout.machine.supply_tree.gain
         for k, count in Counter(k for unit in units for k in self._path[unit]).items():
             uw = count * counted_uw(each_uw, float(gain[k]))
@@ -104,6 +89,34 @@ class LiveDomains:
             found[k] = min(watts, int(room_uw[k] // UW)) if uw <= room_uw[k] < math.inf else watts
         return found
 
+
+@dataclass
+class LiveDomains(DomainRooms):
+    """The power domains of a controller: which nodes starts get, and what Slurm counts there."""
+
+    licences: Mapping[str, str] = field(default_factory=dict)
+    """Licence of each domain that Slurm counts, too."""
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    """Watts that jobs hold beside their licences, by licence, in the last round."""
+    postponed: int = 0
+    """Starts of the last round for which no nodes were found whose domains have room."""
+    gated: bool = True
+    """Whether the cluster showed in the last round that no job can get the licence of held ones."""
+    loose: tuple[str, ...] = ()
+    """Jobs of the last round that Slurm may start on any node: nothing starts beside them."""
+    pinned_node_s: float = 0.0
+    """Node seconds for which pinned jobs kept nodes that they did not run on yet."""
+    node_s: float = 0.0
+    """Node seconds of all nodes of the machine in that time."""
+    _counted_s: float = math.inf
+
+    @cached_property
+    def by_licence(self) -> dict[str, int]:
+        """Return the number of each domain with a licence, by that."""
+        number = {domain.name: k for k, domain in enumerate(self.domains)}
+        return {licence: number[name] for name, licence in self.licences.items()}
+
+    # -- watts -----------------------------------------------------------------------------------
     def units_of(self, now: RoundState, slot: int) -> list[int]:
         """Return the units on which a job runs, or to which it is pinned; else those that are kept for it."""
         row: Job = now.jobs.row[slot]
@@ -162,7 +175,10 @@ class LiveDomains:
             names = tuple(self.layout.names[unit] for unit in units)
             kept = None if names_by_user(now, one.row) == set(names) else names
             start = replace(one.start, nodes=tuple(units))
-            found[k] = one._replace(start=start, nodes=kept, domains=self.carried(one.row, watts))
+            carries = self.carried(one.row, watts)
+            if self.hres:
+                carries = ((RESOURCE, -(-one.watts // len(units))),)
+            found[k] = one._replace(start=start, nodes=kept, domains=carries)
         return [found[k] for k in sorted(found)]
 
     def _free(self, now: RoundState) -> list[int]:
@@ -176,7 +192,7 @@ class LiveDomains:
 
     def _controls(self, now: RoundState) -> bool:
         """Whether Slurm holds jobs for the controller, and counts domains; in the other modes it starts them itself."""
-        return bool(self.by_licence) and now.planner.rules.mode == "control"
+        return (self.hres or bool(self.by_licence)) and now.planner.rules.mode == "control"
 
     def gates(self, now: RoundState) -> Iterator[JobGoal]:
         """Yield goals for queued jobs that do not carry the gate: job_submit.lua gives it to those that come."""
@@ -344,7 +360,7 @@ def _is_loose(now: RoundState, slot: int) -> bool:
     """Whether a job with watts may start at any moment on nodes that nobody knows."""
     row: Job = now.jobs.row[slot]
     waits = now.jobs.stage[slot] in (Stage.STRAY, Stage.UNDER_WAY, Stage.LATE)
-    return waits and not is_pinned(row) and (GATE, 1) not in row.domains
+    return waits and not is_pinned(row) and not {GATE, RESOURCE} & dict(row.domains).keys()
 
 
 def _fits(left: Sequence[float], watts: Watts) -> bool:
