@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ from wattqueue.live.watts.domains import LiveDomains
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
+from wattqueue.page.live import LiveState
 
 NET_W = 200
 """Watts of a busy node above idle."""
@@ -552,3 +554,19 @@ def test_a_job_of_components_that_somebody_released_is_held_again(tmp_path: Path
     hall.slurm.release(group[0])
     controller.round()
     assert [job.priority for job in group] == [0, 0]
+
+
+def test_the_page_shows_domains_with_their_limits_and_counted_watts(hall: Hall) -> None:
+    """Counted with idle nodes, as limits are stated."""
+    controller = hall.begin()
+    jobs = [hall.submit(1, 500.0) for _ in range(5)]
+    for _ in range(8):
+        controller.round()
+        hall.step()
+    assert {job.state for job in jobs} == {"RUNNING"}
+    rows = LiveState(hall.folder / "run", hall.folder / "run", 60.0).sections(hall.slurm.now_s)[0]["domains"]
+    assert [row[:2] for row in rows] == [*([f"r{k}", "row"] for k in range(1, 5)), ["row", ""]]
+    busy = Counter(RACK[name] for job in jobs for name in job.held_nodes)
+    for name, _, counted_w, limit_w in rows:
+        nodes, whole = (16, 5) if name == "row" else (4, busy[name])
+        assert counted_w == 100 * nodes + NET_W * whole <= limit_w == 100 * nodes + ROOM_W[name]

@@ -39,9 +39,13 @@ def shown(tmp_path: Path) -> Iterator[tuple[Path, Served]]:
     ]
     (tmp_path / "run" / HISTORY).write_text("\n".join(rows) + "\n")
     change(tmp_path, "status.json", time_s=now_s)
-    change(tmp_path, PAGE, time_s=now_s, process=ProcessId.own())
+    change(tmp_path, PAGE, time_s=now_s, process=ProcessId.own(), domains=DOMAINS)
     with served(configure(tmp_path)) as page:
         yield tmp_path, page
+
+
+DOMAINS = [["feed", "", 30_000, 40_000], *([f"rack{k:03}", "feed", 100 * k, 1_000] for k in range(1, 13))]
+"""Name, what feeds it, counted watts, limit: the 12th rack is above its own."""
 
 
 def text(browser: Browser, selector: str) -> str:
@@ -63,6 +67,19 @@ def test_it_is_whole_at_every_width(shown: tuple[Path, Served], browser: Browser
     assert browser.js("wattqueue.errors") == []
     assert browser.errors() == [], "nothing that the security policy forbids"
     assert [url for url in browser.requests() if not url.startswith(page.url)] == []
+
+
+def test_power_domains_have_limit_and_counted_watts(shown: tuple[Path, Served], browser: Browser) -> None:
+    folder, page = shown
+    look(browser, page.url, width=400)
+    browser.wait("document.querySelectorAll('#domain-map li').length === 13")
+    assert text(browser, "#domain-map li").split("\n") == ["feed", "30 kW of 40 kW"]
+    last = "#domain-map li:last-child"
+    assert text(browser, last).split("\n") == ["rack012", "1.2 kW of 1 kW, above it", "fed by feed"]
+    kinds = browser.js("[...document.querySelectorAll('#domain-map li')].map(e => e.className)")
+    assert kinds == [""] * 10 + ["full", "over", "over"]
+    change(folder, PAGE, domains=[], time_s=time.time())
+    browser.wait("document.querySelector('#domains').hidden")
 
 
 def test_names_are_text(shown: tuple[Path, Served], browser: Browser) -> None:

@@ -179,3 +179,23 @@ def test_the_slider_shows_another_instant(page: Served, browser: Browser, width:
     browser.wait("document.querySelector('#summary').textContent.includes('of 3.00 kW')")
     assert browser.js("wattqueue.errors") == []
     assert browser.errors() == []
+
+
+def test_power_domains_are_shown_with_limit_and_counted_watts(tmp_path: Path) -> None:
+    """Two racks behind a feed, one of which has its limit for a day only; a machine without domains shows none."""
+    (tmp_path / "m.toml").write_text(
+        'name = "m"\n[[partitions]]\nname = "p"\nnodes = 4\nidle_w = 50.0\nmax_w = 200.0\n'
+        '[[supply]]\nname = "feed"\nlimit_w = 700.0\n'
+        '[[supply]]\nname = "a"\nparent = "feed"\nnodes = "p[1-2]"\nlimit_w = 300.0\n'
+        '[[supply]]\nname = "b"\nparent = "feed"\nnodes = "p[3-4]"\nlimit_s = [0, 1000]\nlimits_w = [400.0, 350.0]\n'
+    )
+    jobs = wq.Jobs.build([0.0, 0.0], [1, 2], [2_000.0, 500.0], walltime_s=[2_000.0, 500.0], mean_power_w=[200.0, 150.0])
+    run = wq.simulate(jobs, machine=str(tmp_path / "m.toml"), policy="easy")
+    shown = RecordedRun(read_run(run.save(tmp_path / "run")), "run")
+    begin, later, end = (shown.sections(at_s)[0]["domains"] for at_s in (100.0, 1_500.0, 2_000.0))
+    assert [row[:2] for row in begin] == [["feed", ""], ["a", "feed"], ["b", "feed"]]
+    busy_w = {name: watts for name, _, watts, _ in begin}
+    assert busy_w["feed"] == busy_w["a"] + busy_w["b"] == 1 * 50 + 200 + 2 * 200, "counted is the stated maximum"
+    assert [row[3] for row in begin] == [700, 300, 400]
+    assert later[2] == ["b", "feed", 100, 350] or later[1] == ["a", "feed", 100, 300]
+    assert end == [["feed", "", 200, 700], ["a", "feed", 100, 300], ["b", "feed", 100, 350]]

@@ -79,6 +79,7 @@ class LiveState:
             troubles = broken if names else []
             made.append({
                 "now": state.now(found), "queue": state.queue(), "nodes": page.get("nodes", {}),
+                "domains": page.get("domains", []),
                 "running": state.running(), "events": [_event(one, names) for one in events],
                 "health": state.health(found, troubles), "ahead": state.ahead(), "history": state.history,
             })  # fmt: skip

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.live.files.liveness import Liveness
-from wattqueue.live.files.page_files import MOST, ROW_S
+from wattqueue.live.files.page_files import MOST, ROW_S, domain_rows
 from wattqueue.live.reports.waits import Waits
+from wattqueue.model.domain_load import added_w, domain_loads
 from wattqueue.model.jobs import Floats
 from wattqueue.model.schedule import REASONS, PowerSeries, Reason, State
 from wattqueue.model.steps import Steps, rows_at
@@ -118,6 +119,18 @@ class RecordedRun:
         """True watts in the scope of the cap."""
         return Steps(self.power.time_s, self.power.scope_w(self.record.machine.cap_scope))
 
+    @cached_property
+    def domains(self) -> dict[str, Steps]:
+        """Counted input of each power domain that has a limit; of none where the watts of a job are not known."""
+        run = self.record
+        watts = np.where(run.schedule.ran, run.schedule.predicted_w / run.jobs.nodes, 0.0)
+        if not run.machine.supply or np.isnan(watts).any():
+            return {}
+        least_w = np.array([one.least_limit_w for one in run.machine.supply_tree.domains])
+        ran_s, net = (run.schedule.start_s, run.schedule.end_s), added_w(run.machine, run.schedule, watts)
+        loads = domain_loads(run.machine, run.schedule, least_w)
+        return {load.name: load.input_w(self.span[0], ran_s, net) for load in loads}
+
     # -- one instant ------------------------------------------------------------------------------
     def sections(self, at_s: float) -> tuple[Sections, Sections]:
         """Return what is shown at an instant, without names and with them."""
@@ -129,6 +142,7 @@ class RecordedRun:
             shown = _ShownRun(moment.status(), moment.page(), moment.waits(), rows, at_s, names, {}, time.gmtime)
             made.append({
                 "run": about, "now": shown.now(found), "queue": shown.queue(), "nodes": shown.page["nodes"],
+                "domains": shown.page["domains"],
                 "running": shown.running(), "events": moment.events(), "health": self._about(),
                 "ahead": shown.ahead(), "history": shown.history,
             })  # fmt: skip
@@ -211,8 +225,17 @@ class _Moment:
         waiting = [self._named(row) for row in (*self.waiting[:MOST].tolist(), *self.never[:MOST].tolist())]
         return {
             "machine": self.shown.name, "policy": str(policy), "nodes": nodes, "waiting": waiting, "running": running,
-            "ahead": self._ahead(), "never": never, "time_s": self.at_s,
+            "ahead": self._ahead(), "domains": self._domains(), "never": never, "time_s": self.at_s,
         }  # fmt: skip
+
+    def _domains(self) -> list[list[Any]]:
+        """Return the power domains as a controller writes them."""
+        limits = {one.name: one.limit_at(self.at_s) for one in self.run.machine.supply}
+        at = np.array([self.at_s])
+        watts = {name: (float(steps.at(at)[0]), limits[name]) for name, steps in self.shown.domains.items()}
+        return domain_rows(
+            {name: pair for name, pair in watts.items() if math.isfinite(pair[1])}, self.run.machine.supply
+        )
 
     def _named(self, row: int) -> list[Any]:
         """Return name, units, partition, submission, user and application of a job."""

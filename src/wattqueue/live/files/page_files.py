@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wattqueue.model.supply import SupplyDomain
 
 PAGE, HISTORY, EVENTS = "page.json", "history.csv", "events.jsonl"
 MOST = 100
 """Jobs that wait, and jobs that run, of which user and name are written."""
+MOST_DOMAINS = 200
+"""Power domains that are shown."""
 ROWS, ROW_S = 1440, 60.0
 """Rows of the history that are kept at least, and the time that each stands for."""
 COLUMNS = ("time_s", "cap_w", "limit_w", "counted_w", "measured_w", "held_jobs", "kept_nodes")
 """Columns of the history. The last two: jobs that free nodes would serve if there were watts, and these nodes."""
+
+
+def domain_rows(watts: Mapping[str, tuple[float, float]], domains: Sequence[SupplyDomain]) -> list[list[Any]]:
+    """Return name, domain that feeds it, counted watts and limit of the fullest domains, in the machine file's order.
+
+    ``watts``: counted watts and limit by name, of those that have a limit.
+    """
+    share = {name: counted_w / max(limit_w, 1e-9) for name, (counted_w, limit_w) in watts.items()}
+    kept = set(sorted(share, key=lambda name: -share[name])[:MOST_DOMAINS])
+    return [[one.name, one.parent, *map(round, watts[one.name])] for one in domains if one.name in kept]
 
 
 def read_history(folder: Path) -> list[list[int | None]]:

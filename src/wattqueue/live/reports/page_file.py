@@ -26,9 +26,10 @@ import numpy as np
 from wattqueue.live.cluster import Job, Snapshot
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.files.liveness import ProcessId
-from wattqueue.live.files.page_files import COLUMNS, EVENTS, HISTORY, MOST, PAGE, ROW_S, ROWS
+from wattqueue.live.files.page_files import COLUMNS, EVENTS, HISTORY, MOST, PAGE, ROW_S, ROWS, domain_rows
 from wattqueue.live.files.status import put
 from wattqueue.live.planner import RoundState
+from wattqueue.live.reports.domains import domain_watts
 from wattqueue.live.reports.why import waits_in
 from wattqueue.live.reports.why_file import queue_rows
 
@@ -81,6 +82,7 @@ class PageFile:
             "waiting": [_named(row, now.snapshot, jobs.first_s[jobs.slot[row.key]]) for row in waiting],
             "running": [_running(row, now.snapshot) for row in jobs.rows(now.running[:MOST])],
             "ahead": _ahead(now),
+            "domains": domain_rows(domain_watts(now), planner.layout.machine.supply),
             "sources": self._sources(now),
             "cap_problem": now.cap_problem,
             "unusable_targets": now.unusable_targets,

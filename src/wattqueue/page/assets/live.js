@@ -120,6 +120,19 @@ function showNodes(partitions) {
     return make("div", { className: "part" }, make("h3", {}, name || "no partition", make("span", { textContent: plural(total, "node") })), bar, list);
   }));
 }
+// A cell for each power domain: how full it is, and what of.
+function showDomains(rows) {
+  byId("domains").hidden = !rows.length;
+  fill("domain-map", rows.map(([name, parent, counted, limit]) => {
+    const share = limit > 0 ? counted / limit : counted > 0 ? 2 : 0, part = make("i", { className: "busy" }), rest = make("i", { className: "rest" });
+    part.style.flexGrow = Math.min(share, 1);
+    rest.style.flexGrow = Math.max(0, 1 - share);
+    const item = make("li", { className: share > 1 ? "over" : share > 0.9 ? "full" : "" }, make("b", { textContent: name }), make("div", { className: "bar" }, part, rest), make("span", { textContent: `${watts(counted)} of ${watts(limit)}${share > 1 ? ", above it" : ""}` }), parent && make("small", { textContent: ` fed by ${parent}` }));
+    Object.assign(item.dataset, { name, counted, limit });
+    return item;
+  }));
+  byId("domain-rest").textContent = rows.length < 200 ? "" : "The 200 fullest domains.";
+}
 function showHealth(rows) { fill("health-list", rows.map(([name, how, text]) => make("li", { className: how }, make("b", { textContent: name }), make("span", { textContent: text })))); }
 const WORDS = { start: "controller", cap: "cap", target: "load target", failure: "failure", refusal: "refusal" };
 function showEvents(rows) {
@@ -183,7 +196,7 @@ function roundTop(w) { const step = 10 ** Math.floor(Math.log10(w)) / 2; return 
 const SHOW = {
   run: showRun,
   time: (t) => { live.serverTime = t; live.heard = performance.now(); live.lost = 0; showState(); },
-  now: showNow, queue: showQueue, nodes: showNodes, running: showRunning, health: showHealth, events: showEvents,
+  now: showNow, queue: showQueue, nodes: showNodes, domains: showDomains, running: showRunning, health: showHealth, events: showEvents,
   ahead: (ahead) => { live.ahead = ahead; if (live.now.time_s) byId("lede").textContent = lede(live.now); draw(); },
   rows: (rows) => { const known = live.rows.length ? live.rows[live.rows.length - 1][0] : 0; live.rows = [...live.rows, ...rows.filter(([t]) => t > known)].filter(([t]) => t > live.serverTime - DAY); draw(); },
 };
