@@ -42,7 +42,7 @@ from wattqueue.live.cluster import (
 )
 from wattqueue.live.driver import Finding
 from wattqueue_flux.jobspec import NodeNeed
-from wattqueue_flux.nodes import FluxInstance, FluxNode
+from wattqueue_flux.nodes import Cache, FluxInstance, FluxNode
 
 TOTAL_W = 2**31 - 1
 """The pool has no total of its own; this is more than any cap."""
@@ -122,20 +122,18 @@ class NodeBook:
         """Job by name of the node that it holds."""
         self._list: tuple[Node, ...] | None = None
         self._rows: dict[str, Node] = {}
-        self._parts: dict[frozenset[str] | None, tuple[list[str], bool]] = {}
+        self._parts: dict[frozenset[str] | None, tuple[list[str], bool]] = Cache()
 
     def update(self, instance: FluxInstance) -> None:
         """Take over other nodes, or other states of them."""
-        self.instance, self._list, self._parts = instance, None, {}
+        self.instance, self._list, self._parts = instance, None, Cache()
 
     def partitions(self, able: frozenset[str] | None) -> tuple[list[str], bool]:
         """Return the partitions of the nodes that may serve a job (None: all), and whether these lack any of theirs."""
         if able not in self._parts:
-            of = self.instance.partition
+            of, lost = self.instance.partition, self.instance.lost
             found = {of[name] for name in (of if able is None else able) if name in of}
-            there = [
-                of[one.name] for one in self.instance.nodes if one.name in of and one.rank not in self.instance.lost
-            ]
+            there = [of[one.name] for one in self.instance.nodes if one.name in of and one.rank not in lost]
             apart = able is not None and sum(part in found for part in there) > len(able)
             self._parts[able] = sorted(found), apart
         return self._parts[able]
@@ -198,13 +196,8 @@ class FluxCluster:
         most_w: Callable[[str], int] = lambda _partition: 0,
     ) -> None:  # fmt: skip
         """``no_limit_s``: when jobs without a limit are expected to end. ``most_w``: net maximum of a node."""
-        self.nodes, self.do, self.clock, self.no_limit_s, self.most_w = (
-            NodeBook(instance),
-            do,
-            clock,
-            no_limit_s,
-            most_w,
-        )
+        self.nodes, self.do, self.clock = NodeBook(instance), do, clock
+        self.no_limit_s, self.most_w = no_limit_s, most_w
         self.jobs: dict[int, _Entry] = {}
         self.open_w = 0
         self.used_w = 0
@@ -360,9 +353,8 @@ class FluxCluster:
             raise ClusterError(f"release {row.key.name}: it does not wait")
         watts = row.watts
         if watts < 0 or self.used_w + watts > self.open_w:
-            raise ClusterError(
-                f"release {row.key.name}: {watts} W beside {self.used_w} W are more than {self.open_w} W"
-            )
+            text = f"{watts} W beside {self.used_w} W are more than {self.open_w} W"
+            raise ClusterError(f"release {row.key.name}: {text}")
         least, most = changed.node_count or (need.nodes, need.most)
         names = self.nodes.free(row, need, changed.nodes or (), least)
         if not least <= len(names) <= most:

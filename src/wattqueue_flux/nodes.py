@@ -16,6 +16,19 @@ from wattqueue.formats.slurm.hostlist import expand, expand_hosts
 from wattqueue.live.world import intervals
 from wattqueue.model.machine import Machine
 
+KEPT = 1000
+"""Answers that a cache keeps: users choose what it is asked about."""
+
+
+class Cache(dict[Any, Any]):
+    """The last ``KEPT`` answers."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Keep an answer; the oldest goes."""
+        if len(self) >= KEPT and key not in self:
+            del self[next(iter(self))]
+        super().__setitem__(key, value)
+
 
 class FluxNode(NamedTuple):
     """One rank of an instance. ``name`` is unique: the host, with the rank where several ranks share it."""

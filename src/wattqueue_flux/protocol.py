@@ -19,13 +19,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from flux.constants import FLUX_POLLIN
-from flux.job import JobID
+from flux.job import JobID, event_watch_async
 from flux.kvs import KVSTxn, commit_async
 from flux.resource import ResourcePool
 from flux.scheduler import AllocRequest, Scheduler
 
 from wattqueue.live.cluster import ClusterError
 from wattqueue_flux.cluster import FluxCluster, Grant
+from wattqueue_flux.nodes import Cache
 
 T = TypeVar("T")
 AGAIN_S = 60.0
@@ -64,7 +65,8 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
         """Starts that are decided and taken, and not answered yet."""
         self.said: dict[int, dict[str, Any]] = {}
         """Annotations that were sent, by job."""
-        self._failures: dict[str, float] = {}
+        self._failures: dict[str, float] = Cache()
+        """When each failure was logged last."""
         self._again = False
         self._to_store: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
         """Starts whose R is about to be stored: request, R, annotations."""
@@ -76,6 +78,22 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._event_watcher = handle.fd_watcher_create(self._event, self._on_done, FLUX_POLLIN)
         self._event_watcher.start()
+
+    def hello(self, jobid: int, priority: int, userid: int, t_submit: float, R: Any) -> None:
+        """Take over a job that runs. Flux ends one whose nodes are gone, and sends no message at its end."""
+        try:
+            super().hello(jobid, priority, userid, t_submit, R)
+        except Exception:
+            event_watch_async(self.handle, jobid).then(self._ends, jobid)
+            raise
+
+    @guarded
+    def _ends(self, future: Any, jobid: int) -> None:
+        """Take back what a job holds that Flux ends, at its last event."""
+        event = future.get_event()
+        if event is not None and event.name == "clean":
+            self.cluster.gone(jobid)
+            self._request_schedule()
 
     def forget(self, jobid: int) -> Any:
         """Take a request out of the queue and return it; None where it was answered already."""

@@ -47,6 +47,8 @@ ERROR = 3
 """Priority of syslog."""
 TICK_S = 0.2
 """How often files are looked at: a cap that is raised starts jobs within a second."""
+AGAIN_S = 1.0
+"""When a round that failed is tried again: jobs wait for it, and it knows when the cap changes."""
 COLLECT_S = 600.0
 """How often Python's garbage is collected whole: with 10,000 jobs that takes a quarter of a second."""
 
@@ -254,6 +256,7 @@ class WattQueueScheduler(SafeScheduler):
             self._again |= bool(self.starts)  # there may be room for more
             yield from self.answers()
         except Exception as error:  # noqa: BLE001 - see the module's description
+            self._due_s = min(self._due_s, time.monotonic() + AGAIN_S)
             self.failed("schedule", error)
 
     def _round(self) -> Report:

@@ -6,15 +6,13 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from flux.idset import IDset
-
 from wattqueue_flux.jobspec import NodeNeed, need_of, system_of
-from wattqueue_flux.nodes import FluxInstance, Serving
+from wattqueue_flux.nodes import Cache, FluxInstance, Serving, ids_of
 
 
 def ranks_of(resources: Any) -> set[int]:
     """Return the ranks of a resource set of Flux."""
-    return {rank for one in resources.to_dict()["execution"]["R_lite"] for rank in IDset(one["rank"])}
+    return {rank for one in resources.to_dict()["execution"]["R_lite"] for rank in ids_of(one["rank"])}
 
 
 class Wanted:
@@ -22,7 +20,7 @@ class Wanted:
 
     def __init__(self, queues: Mapping[str, Collection[str]] | None = None) -> None:
         self.queues = queues or {}
-        self._serving: dict[tuple[str, frozenset[int]], Serving] = {}
+        self._serving: dict[tuple[str, frozenset[int]], Serving] = Cache()
         """The nodes that constraints allow, by their text: most jobs have few different ones."""
 
     def need(self, jobspec: Mapping[str, Any], pool: Any, instance: FluxInstance) -> NodeNeed:

@@ -64,6 +64,20 @@ def test_a_recording_is_decided_again_byte_for_byte(tmp_path: Path, name: str) -
         assert sum(len(one.get("learned", ())) for one in rounds) > 3
 
 
+def test_a_start_that_was_not_carried_out_is_part_of_the_recording(tmp_path: Path) -> None:
+    """Parts are told of it; a fight on a real Slurm found a replay that was not."""
+    slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+    slurm.start_delay_s = 100.0
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1700.0), record=True)
+    slurm.submit(1, 5.0, watts=200)
+    for _ in range(60):
+        controller.round()
+        slurm.step()
+    decisions = list(replay(tmp_path / "views.jsonl"))
+    assert any(json.loads(recorded)["refusals"] for _, recorded, _ in decisions)
+    assert all(recorded == again for _, recorded, again in decisions)
+
+
 def test_another_policy_decides_otherwise_and_that_is_seen(tmp_path: Path) -> None:
     path = record(tmp_path, POLICIES["re-ranking"]())
     assert any(recorded != again for _, recorded, again in replay(path, POLICIES["plain"]()))

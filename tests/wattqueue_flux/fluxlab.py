@@ -94,6 +94,16 @@ class Lab:
         self.run("module", "unload", NAME)
         self.loaded = False
 
+    def configure(self, text: str) -> None:
+        """Give Flux another configuration."""
+        (self.folder / "conf" / "lab.toml").write_text(text)
+        self.run("config", "reload")
+
+    def reload(self) -> None:
+        """Load it again, in the regular way."""
+        self.unload()
+        self.load()
+
     def submit(self, count: int, *more: str, seconds: float = 1.0, nodes: int = 1) -> list[str]:
         """Submit jobs that only last; return their ids."""
         lasting = f"--setattr=exec.test.run_duration={seconds:g}s"

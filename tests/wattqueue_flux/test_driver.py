@@ -17,9 +17,10 @@ from wattqueue.policy.policy import load_policy
 from wattqueue_flux.cluster import FluxCluster, Grant, StartsBeside
 from wattqueue_flux.examine import examine_flux
 from wattqueue_flux.jobspec import NodeNeed, details_of, need_of
-from wattqueue_flux.nodes import FluxInstance, Serving, ids_of, idset, nodes_of, partitions_of
+from wattqueue_flux.nodes import KEPT, FluxInstance, Serving, ids_of, idset, nodes_of, partitions_of
 from wattqueue_flux.sched_wattqueue import folder_of, refusal
 from wattqueue_flux.section import load_flux_config
+from wattqueue_flux.wanted import Wanted
 
 MACHINE = Machine("lab", (Partition("all", 8, idle_w=100.0, max_w=300.0),))
 NET_W = 200
@@ -289,6 +290,7 @@ class Request:
     def __init__(self, nodes: Count | None, slots: Count, kind: str = "node") -> None:
         self.node_count, self.slot_count, self.slot_size, self.gpu_per_slot = nodes, slots, 2, 0
         self.duration, self.jobspec = 60.0, {"resources": [{"type": kind, "with": [{"type": "core"}]}]}
+        self.constraint: Any = None
 
 
 def test_slots_become_whole_nodes() -> None:
@@ -304,6 +306,36 @@ def test_slots_become_whole_nodes() -> None:
     ):
         with pytest.raises(InputError, match=text):
             need_of(request, serving)
+
+
+class Pool:
+    """As Flux's ``ResourcePool``: the constraint of a jobspec names ranks."""
+
+    impl: Pool
+
+    def __init__(self) -> None:
+        self.impl, self.ranks = self, "0-7"
+
+    def parse_resource_request(self, jobspec: dict[str, Any]) -> Request:
+        request = Request(Count(1, 1), Count(1, 1))
+        request.constraint = jobspec["constraint"]
+        return request
+
+    def copy_constraint(self, constraint: dict[str, Any]) -> Pool:
+        self.ranks = constraint["and"][0]["ranks"]
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"execution": {"R_lite": [{"rank": self.ranks}]}}
+
+
+def test_caches_of_what_users_choose_are_bounded() -> None:
+    world, wanted = World(), Wanted()
+    for k in range(KEPT + 50):
+        need = wanted.need({"constraint": {"ranks": f"{k % 8}", "of": k}}, Pool(), world.cluster.instance)
+        assert need.able == frozenset({f"node{k % 8 + 1}"})
+        world.cluster.nodes.partitions(frozenset({"node1", f"other{k}"}))
+    assert len(wanted._serving) == len(world.cluster.nodes._parts) == KEPT
 
 
 def test_a_jobspec_states_application_consent_and_watts() -> None:

@@ -18,8 +18,7 @@ import pytest
 
 from tests.wattqueue_flux import fluxlab
 from tests.wattqueue_flux.fluxlab import NET_W, Lab, instance, missing, real_flux, wait_for, write_config
-from wattqueue.live.recordings.replay import replay
-from wattqueue.policy.policy import load_policy
+from tests.wattqueue_flux.instants import decide_again
 from wattqueue_flux import sched_wattqueue
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -82,6 +81,36 @@ def test_a_cap_that_is_raised_by_its_file_or_as_announced_starts_jobs_within_a_s
         wait_for("starts", lambda: lab.states()["RUN"] == 8, 20.0)
         late = sorted(job["t_run"] for job in lab.jobs())[5:]
         assert announced_s <= late[0] <= late[-1] < announced_s + 1.0
+
+
+FAILS = """
+from pathlib import Path
+from wattqueue.parts.contracts import Start
+
+
+class Fails:
+    def schedule(self, view):
+        if Path({folder!r}, "fail").exists():
+            raise OSError("no luck")
+        return [Start(int(entry), view.entry_options(int(entry))[0]) for entry in view.queue[:1]]
+"""
+
+
+@real_flux
+def test_a_round_that_failed_is_tried_again_and_an_announced_cap_is_not_forgotten(tmp_path: Path) -> None:
+    """Long before the next periodic round, and without any event."""
+    (tmp_path / "fails.py").write_text(FAILS.format(folder=str(tmp_path)))
+    write_config(tmp_path, 4, cap_w=4 * 100, policy="fails.py:Fails", more="period_s = 300.0\n")
+    with instance(tmp_path, emulated=4) as lab:
+        (tmp_path / "fail").touch()
+        announced_s = time.time() + 6.0
+        lab.cap(f"time_s,cap_w\n0,{4 * 100 + NET_W}\n{announced_s},{4 * 100 + 2 * NET_W}\n")
+        lab.submit(2, seconds=60.0)
+        wait_for("a word about it", lambda: "no luck" in lab.log(), 10.0)
+        (tmp_path / "fail").unlink()
+        wait_for("a start", lambda: lab.states()["RUN"] == 1, 10.0)
+        wait_for("another", lambda: lab.states()["RUN"] == 2, 20.0)
+        assert announced_s <= max(job["t_run"] for job in lab.jobs()) < announced_s + 3.0
 
 
 @real_flux
@@ -205,14 +234,13 @@ def test_with_the_ingest_plugin_a_job_that_never_fits_is_refused_at_its_submissi
 
 
 @real_flux
-def test_recorded_rounds_are_decided_alike_by_another_session(lab: Lab) -> None:
+def test_recorded_instants_are_decided_alike_in_three_drivers(lab: Lab) -> None:
     lab.submit(30, seconds=0.7)
     lab.submit(3, nodes=7, seconds=0.7)
     wait_for("the end of all", lambda: ended(lab, 33))
     lab.unload()
-    decisions = list(replay(lab.folder / "views.jsonl", load_policy("easy")))
-    assert [number for number, recorded, again in decisions if recorded != again] == []
-    assert sum(len(json.loads(recorded)["starts"]) for _, recorded, _ in decisions) == 33
+    found = decide_again(lab.folder / "views.jsonl", lab.folder)
+    assert (found.differ, found.starts) == ([], 33)
 
 
 @real_flux

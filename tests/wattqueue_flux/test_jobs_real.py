@@ -164,6 +164,40 @@ def test_a_broker_that_is_lost_takes_its_node_away_and_the_others_serve(tmp_path
 
 
 @real_flux
+def test_excluded_nodes_get_no_job_and_count_their_idle_watts(tmp_path: Path) -> None:
+    """On four real brokers. Flux reads ``exclude`` when its module ``resource`` is loaded, at no reload of the file."""
+    write_config(tmp_path, 4, cap_w=4 * IDLE_W + 4 * NET_W)
+    with instance(tmp_path, brokers=4, config='[resource]\nexclude = "3"\n') as lab:
+        (wide,) = lab.submit(1, nodes=4)
+        wait_for("its refusal", lambda: "it needs 4 nodes, and 3" in lab.run("job", "eventlog", wide))
+        assert lab.run("run", "-N3", "echo", "here").split() == ["here"] * 3
+        assert lab.stats()["open_w"] == 4 * NET_W, "the excluded node may be on: its idle watts are not for jobs"
+        exclude(lab, "")
+        runs = [lab.run("submit", "-N1", "sleep", "100").strip() for _ in range(4)]
+        wait_for("starts", lambda: lab.states()["RUN"] == 4)
+        lab.configure('[resource]\nexclude = "2"\n')
+        lab.reload()
+        assert (lab.states()["RUN"], lab.stats()["used_w"]) == (4, 4 * NET_W), "Flux excludes nothing yet"
+        exclude(lab, "2")
+        wait_for("the end of the job there, by Flux", lambda: lab.stats()["used_w"] == 3 * NET_W)
+        assert "failed to reallocate R" in "".join(lab.run("job", "eventlog", job) for job in runs)
+        lab.submit(1)
+        lab.cap_w(4 * IDLE_W + 4 * NET_W - 1)
+        wait_for("a round", lambda: lab.stats()["open_w"] == 4 * NET_W - 1)
+        assert lab.states()["SCHED"] == 1, "the node is free, and serves nobody"
+        lab.run("cancel", *runs, check=False)
+        wait_for("its end", lambda: not lab.jobs(ended=False))
+
+
+def exclude(lab: Lab, ranks: str) -> None:
+    """Have Flux exclude ranks, as the guide says."""
+    lab.configure(f'[resource]\nexclude = "{ranks}"\n')
+    lab.unload()
+    lab.run("module", "reload", "resource")
+    lab.load()
+
+
+@real_flux
 def test_a_load_target_parks_the_processes_of_users_who_consent_alone(tmp_path: Path) -> None:
     """On four real brokers: parked processes stand still, others run on, and after the target all go on."""
     more = 'targets = "targets.csv"\n[consent]\nevery_s = 0.3\n'

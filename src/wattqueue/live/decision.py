@@ -243,6 +243,8 @@ class DecisionInputs(NamedTuple):
     """None where no part asks."""
     ranges: dict[int, int]
     """Greatest number of nodes of the jobs that started, by row."""
+    late: tuple[Refusal, ...] = ()
+    """Starts of earlier rounds that the resource manager did not carry out, which the parts are told of."""
 
 
 class Decision(NamedTuple):
@@ -287,11 +289,13 @@ class Decider:
         self.asks = bool(needs.controls) or needs.pass_in_python
         """Whether a part looks at the round at all."""
 
-    def decide(self, view: PolicySnapshot, seen: RoundFacts | None, most: Callable[[int], int]) -> Decision:
+    def decide(
+        self, view: PolicySnapshot, seen: RoundFacts | None, most: Callable[[int], int], late: tuple[Refusal, ...] = ()
+    ) -> Decision:
         """Return what this round decides.
 
         ``seen`` may be None where no part asks. ``most`` returns the greatest number of nodes of a job that waits, by
-        its row in ``view.jobs``.
+        its row in ``view.jobs``. ``late``: see ``DecisionInputs``.
         """
         context = None
         if seen is not None:
@@ -302,7 +306,7 @@ class Decider:
             context = PartContext(
                 states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w, seen.readings
             )
-        decision = self.answer(self._with_delays(view), context, most)
+        decision = self.answer(self._with_delays(view), context, most, late)
         self.delayed |= {one.job: float(one.until_s) for one in decision.answers.actions if isinstance(one, DelayStart)}
         # an agent may be silent for a moment, or the resource manager have no room yet
         refused = any(isinstance(one.action, SetFrequency | Suspend | Resume) for one in decision.refusals)
@@ -317,9 +321,13 @@ class Decider:
         found = np.array([self.delayed.get(str(name), -np.inf) for name in view.jobs.job_id.tolist()], np.float64)
         return replace(view, not_before_s=found)
 
-    def answer(self, view: PolicySnapshot, context: PartContext | None, most: Callable[[int], int]) -> Decision:
+    def answer(
+        self, view: PolicySnapshot, context: PartContext | None, most: Callable[[int], int], late: tuple[Refusal, ...]
+    ) -> Decision:
         """Ask the session about one round: in a controller, and again in a replay of what it recorded."""
         session, actions = self.session, tuple[Action, ...]()
+        for refusal in late:
+            session.refuse(refusal.action, refusal.reason)
         margin_w = session.margin_w
         ranges: dict[int, int] = {}
 
@@ -351,7 +359,7 @@ class Decider:
         wider, last = grow(view, now, greatest, self.layout, lambda more: self._repeat(now, more, answers))
         session.lift_limits(last)
         starts, rows = tuple(last.starts()), tuple(last.start_rows())
-        inputs = DecisionInputs(view, context, ranges)
+        inputs = DecisionInputs(view, context, ranges, late)
         return Decision(wider, last, starts, rows, answers, session.pop_refusals(), inputs)
 
     def _repeat(self, first: Round, wider: PolicySnapshot, answers: InstantResult) -> Round | None:

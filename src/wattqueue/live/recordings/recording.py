@@ -12,10 +12,10 @@ Numbers are written in the shortest text that gives the float back, so nothing i
 ``{"now_s": s, "view": {...}, "moment": {...}, "ranges": {...}, "learned": [...], "asked": [...], "decided": {...}}``
     A round. ``view`` holds the fields of ``PolicySnapshot``, the terms of a chance ledger among them; it is left out
     where it equals the last one but for its time. ``moment`` is what else parts in Python are shown: states of units,
-    jobs under way, events, limits of nodes. ``ranges`` has the greatest number of nodes of jobs that started.
-    ``learned`` and ``asked`` are the jobs that the estimator was taught and asked about before, ``ended`` the run times
-    that the run-time part was taught; ``decided`` holds watts and planned seconds of those asked about, the actions of
-    controls, the starts and the refusals.
+    jobs under way, events, limits of nodes. ``ranges`` has the greatest number of nodes of jobs that started, ``late``
+    the starts that the resource manager did not carry out. ``learned`` and ``asked`` are the jobs that the estimator
+    was taught and asked about before, ``ended`` the run times that the run-time part was taught; ``decided`` holds
+    watts and planned seconds of those asked about, the actions of controls, the starts and the refusals.
 
 A round in which nothing changed is left out where no part in Python was asked: an idle cluster would fill the disk.
 """
@@ -45,6 +45,7 @@ from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import NO_SIGNALS, Cap, RiseScale, Signals
+from wattqueue.parts.actions import Refusal, StartJob
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.consent_windows import Window
@@ -109,11 +110,13 @@ class Recorder:
             line["moment"] = _context_data(inputs.context)
         if inputs.ranges:
             line["ranges"] = {str(row): most for row, most in inputs.ranges.items()}
+        if inputs.late:
+            line["late"] = [[action_data(one.action), one.reason] for one in inputs.late]
         if notes.learned or notes.asked:
             line |= {"learned": notes.learned, "asked": notes.asked}
         if notes.ended:
             line["ended"] = notes.ended
-        if not {"view", "moment", "asked", "ended"} & line.keys():
+        if not {"view", "moment", "late", "asked", "ended"} & line.keys():
             return
         try:
             self._append(line)
@@ -216,7 +219,8 @@ def inputs_of(data: dict[str, Any], last: PolicySnapshot | None) -> DecisionInpu
         else:
             raise KeyError("view")
         context = context_of(data["moment"]) if "moment" in data else None
-        return DecisionInputs(view, context, {int(row): most for row, most in data.get("ranges", {}).items()})
+        late = tuple(Refusal(StartJob(one[1], -1, (), one[4]), reason) for one, reason in data.get("late", ()))
+        return DecisionInputs(view, context, {int(row): most for row, most in data.get("ranges", {}).items()}, late)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(f"is no recorded view: {error!r}"[:200], where="recording") from error
 

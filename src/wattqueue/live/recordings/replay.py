@@ -52,7 +52,9 @@ class Replay:
         self.predictor.predict([made(JobRequest, one) for one in data.get("asked", ())], inputs.view.now_s)
         notes = self.predictor.pop_notes()
         nodes = inputs.view.jobs.nodes
-        decision = self.decider.answer(inputs.view, inputs.context, lambda row: inputs.ranges.get(row, int(nodes[row])))
+        decision = self.decider.answer(
+            inputs.view, inputs.context, lambda row: inputs.ranges.get(row, int(nodes[row])), inputs.late
+        )
         return decided(decision, notes)
 
 

@@ -27,7 +27,7 @@ from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.stages.budget import alone_w, pool_under
 from wattqueue.live.table import Slots, Stage
 from wattqueue.model.signals import NO_SIGNALS
-from wattqueue.parts.actions import StartJob
+from wattqueue.parts.actions import Refusal, StartJob
 from wattqueue.parts.contracts import Entries
 from wattqueue.policy.consent_windows import KEPT_NEAREST, consented_windows, jobs_without_options
 from wattqueue.policy.decide import PolicySnapshot
@@ -46,11 +46,12 @@ def decide(now: RoundState) -> None:
     planner, jobs = now.planner, now.jobs
     view = _view(now, _deciding(now))
     waiting = jobs.row[now.waiting]
-    for slot in jobs.at([Stage.LATE]):  # late jobs are held again: the start is refused
-        placed = planner.memory.placed[jobs.row[slot].key]
-        planner.session.refuse(StartJob(jobs.name[slot], -1, (), placed.option), late_text(now))
+    late = tuple(  # they are held again: the start is refused
+        Refusal(StartJob(jobs.name[slot], -1, (), planner.memory.placed[jobs.row[slot].key].option), late_text(now))
+        for slot in jobs.at([Stage.LATE])
+    )
     facts = _facts(now) if planner.decider.asks else None
-    now.decision = planner.decider.decide(view, facts, lambda row: planner.node_range(waiting[row])[1])
+    now.decision = planner.decider.decide(view, facts, lambda row: planner.node_range(waiting[row])[1], late)
     now.view = now.decision.view
     planner.above.round(measured_over_w(now.decision.now, now.power, planner.layout), now.decision.answers.actions)
 
