@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +241,13 @@ bin_dir = "{self.lab.bin_dir}"
         ended = "" if self.child is None or self.child.poll() is None else f"it ended with {self.child.returncode}\n"
         output = self.log.read_text()[-3000:] if self.log.exists() else ""
         return f"{ended}{status.read_text() if status.exists() else 'no status'}\n{output}"
+
+    def wait(self, what: str, ready: Callable[[], bool], timeout_s: float = 600.0) -> None:
+        """Wait for long: beside other tests a round takes many times as long. A failure says what there is."""
+        try:
+            wait_for(what, ready, timeout_s, 0.1)
+        except LabError as error:
+            raise LabError(f"{error}\n{self.lab.jobs()}\n{self.said()}") from error
 
     def crowded(self) -> bool:
         """Whether so many jobs wait that none should be added: on a busy host jobs take longer than they say."""

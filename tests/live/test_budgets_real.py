@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 
 from tests.live.site import Site, cap_text
-from tests.live.slurmlab import USER, wait_for
+from tests.live.slurmlab import USER
 from wattqueue.live.features.budgets import LATE_S
 from wattqueue.live.files.energy_records import USERS, EnergyRecord, folders_of, read_records
 from wattqueue.live.reports.why import read_why, sentence
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 LIMIT_MIN = 30  # so long that what jobs use on a busy host leaves room
-LONG_S = 600.0
-"""How long anything is awaited: beside other tests a round takes many times as long."""
 MOST_MJ = round(300.0 * 1e3 * (60 * LIMIT_MIN + LATE_S))
 """What a job of one node sets aside."""
 
@@ -53,8 +51,8 @@ def test_books_survive_kills_and_the_budget_is_kept(site: Site) -> None:
     amount = int(3.5 * MOST_MJ)
     config = begin(site, amount)
     jobs = [site.gated("-N", "1", "-t", str(LIMIT_MIN)) for _ in range(6)]
-    wait_for("three jobs", lambda: len(site.running()) == 3, LONG_S)
-    wait_for("reasons", lambda: len(reasons(site, jobs)) == 3, LONG_S)
+    site.wait("three jobs", lambda: len(site.running()) == 3)
+    site.wait("reasons", lambda: len(reasons(site, jobs)) == 3)
     assert all("budget centre has no room for it before" in text for text in reasons(site, jobs))
     ended: list[str] = []
     while len(ended) < 6:
@@ -69,9 +67,9 @@ def test_books_survive_kills_and_the_budget_is_kept(site: Site) -> None:
         job = site.running()[0]
         site.open_gate(job)
         ended.append(job)
-        wait_for("its record", lambda: ended[-1] not in books(site)[0], LONG_S)
+        site.wait("its record", lambda: ended[-1] not in books(site)[0])
         if len(ended) <= 3:  # what it did not use lets the next one start
-            wait_for("the next one", lambda: len(site.running()) == 3, LONG_S)
+            site.wait("the next one", lambda: len(site.running()) == 3)
     found = recorded(site, jobs)
     assert sorted(one.job for one in found) == sorted(jobs)
     held, used = books(site)
@@ -87,10 +85,10 @@ def test_tasks_of_an_array_are_booked_by_themselves_and_components_wait_together
     gate = site.root / "gates/all"
     gate.parent.mkdir(exist_ok=True, mode=0o755)
     array = site.lab.submit("--array=1-4", *each, f"--wrap=until [ -e {gate} ]; do sleep 0.1; done")
-    wait_for("three tasks", lambda: sum(state == "RUNNING" for state in site.lab.states().values()) == 3, LONG_S)
+    site.wait("three tasks", lambda: sum(state == "RUNNING" for state in site.lab.states().values()) == 3)
     done = site.lab.run(["sbatch", "--parsable", "-o", "/dev/null", *each, ":", *each, "--wrap=sleep 10"], user=USER)
     whole = done.out.strip().split(";")[0]
-    wait_for("reasons", lambda: len(reasons(site, [array])) == 1 and len(reasons(site, [whole])) == 2, LONG_S)
+    site.wait("reasons", lambda: len(reasons(site, [array])) == 1 and len(reasons(site, [whole])) == 2)
     held, used = books(site)
     assert {name.partition("_")[0] for name in held} == {array}
     assert len(held) == 3
@@ -102,7 +100,7 @@ def test_tasks_of_an_array_are_booked_by_themselves_and_components_wait_together
         seen.append(used + sum(held.values()))
         return len(recorded(site, [array, whole])) == 6 and not held
 
-    wait_for("all runs", ended, LONG_S, step_s=0.5)
+    site.wait("all runs", ended)
     assert max(seen) <= amount
     found = recorded(site, [array, whole])
     assert sorted(one.job for one in found) == sorted(

@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from wattqueue.verbs import Printed, verb_of
+
+if TYPE_CHECKING:
+    from wattqueue.live.config import LiveConfig
 
 app = typer.Typer(rich_markup_mode=None)
 Config = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")]
@@ -43,14 +46,11 @@ def show(
     import json
     import os
 
-    from wattqueue.errors import InputError
-    from wattqueue.live.config import energy_folder, load_config
+    from wattqueue.live.config import energy_folder
     from wattqueue.live.files.energy_records import BUDGETS, JOBS, USERS
     from wattqueue.live.files.reading import as_written
 
-    settings = load_config(config)
-    if settings.budgets is None:
-        raise InputError("the site has no budgets", where=config, hint="its administrators add a section [budgets]")
+    settings, _ = _file(config)
     folder = energy_folder(settings, config)[0]
     every = folder / BUDGETS
     path = every if os.access(every, os.R_OK) else folder / USERS / str(os.getuid()) / JOBS / BUDGETS
@@ -66,6 +66,18 @@ def show(
     printed.show(lambda: found, lambda: lines or ["no budget concerns you, or you have had no job for a while"])
     if not lines:
         raise typer.Exit(1)
+
+
+def _file(config: Path) -> tuple[LiveConfig, Path]:
+    """Return a site's configuration, and its file of budgets. Raises: InputError where it has none."""
+    from wattqueue.errors import InputError
+    from wattqueue.live.config import load_config
+
+    settings = load_config(config)
+    if settings.budgets is None:
+        hint = 'its administrators add [budgets] with file = "budgets.toml"'
+        raise InputError("the site has no budgets", where=config, hint=hint)
+    return settings, settings.budgets.file
 
 
 def _lines(one: Mapping[str, Any]) -> Iterator[str]:
@@ -129,24 +141,15 @@ def set_(
     config: Config = CONFIG,
 ) -> None:
     """Set a budget in the site's file; the controller takes it over in its next round."""
-    from wattqueue.errors import InputError
     from wattqueue.formats.budgets import set_budget
-    from wattqueue.live.config import load_config
 
-    settings = load_config(config)
-    if settings.budgets is None:
-        raise InputError("no file of budgets is stated", where=config, hint='add [budgets] with file = "budgets.toml"')
+    _, path = _file(config)
     mode = {} if quantile is None else {"mode": "quantile", "quantile": quantile}
-    about = {
-        "user": user,
-        "account": account,
-        "project": project,
-        "qos": qos,
-        "prices": None if prices is None else str(prices.absolute()),
-    }
     mode |= {} if over == "wait" else {"over": over}
-    row = {"name": name, "amount": amount, "unit": unit, "period": period, **about, **mode}
-    path = settings.budgets.file
+    row = {
+        "name": name, "amount": amount, "unit": unit, "period": period, "user": user, "account": account,
+        "project": project, "qos": qos, "prices": None if prices is None else str(prices.absolute()), **mode,
+    }  # fmt: skip
     set_budget(path, {key: value for key, value in row.items() if value is not None})
     printed.show(lambda: {"written": str(path)}, lambda: [f"wrote {path}: budget {name}"])
 
@@ -170,14 +173,12 @@ def keep(
 
     from wattqueue.errors import InputError, WattQueueError
     from wattqueue.formats.budgets import read_budgets
-    from wattqueue.live.config import energy_folder, load_config
+    from wattqueue.live.config import energy_folder
     from wattqueue.live.files.energy_records import ROOM
     from wattqueue.live.slurm.budget_qos import BudgetJournal, BudgetKeeper, require_kept
     from wattqueue.live.slurm.connect import direct_commands
 
-    settings = load_config(config)
-    if settings.budgets is None:
-        raise InputError("the site has no budgets", where=config, hint="its administrators add a section [budgets]")
+    settings, file = _file(config)
     slurm, checked_s = direct_commands(settings), -math.inf
     keeper = BudgetKeeper(
         slurm, energy_folder(settings, config)[0] / ROOM, BudgetJournal(journal or config.absolute().parent / JOURNAL)
@@ -185,10 +186,10 @@ def keep(
     while True:
         try:
             if time.monotonic() - checked_s >= CHECKED_S:
-                budgets = {one.qos: one.name for one in read_budgets(settings.budgets.file) if one.qos}
+                budgets = {one.qos: one.name for one in read_budgets(file) if one.qos}
                 if not budgets:
                     hint = 'state qos = "NAME" in a budget, or `wattqueue budget set ... --qos NAME`'
-                    raise InputError("no budget names a QOS", where=settings.budgets.file, hint=hint)
+                    raise InputError("no budget names a QOS", where=file, hint=hint)
                 for line in require_kept(slurm, budgets):
                     print(f"note: {line}", flush=True)
                 checked_s = time.monotonic()

@@ -20,6 +20,7 @@ from typing import Any
 from wattqueue.live.files.lease import BEAT
 from wattqueue.live.files.liveness import BLIND, Liveness, ProcessId, liveness_of
 from wattqueue.live.files.page_files import (
+    DAY_S,
     EVENTS,
     HISTORY,
     MOST,
@@ -33,7 +34,6 @@ from wattqueue.live.files.status import COMPILING, STATUS
 from wattqueue.live.reports.waits import Waits, waits_of
 from wattqueue.live.reports.why import WHY, sentence
 
-DAY_S = 86_400.0
 SHOWN_EVENTS = 60
 Sections = dict[str, Any]
 """Values by the name of the section."""
@@ -77,12 +77,7 @@ class LiveState:
         for names in (False, True):
             state = Shown(_usable(status) or {}, page, waits, history, now_s, names, records)
             troubles = broken if names else []
-            made.append({
-                "now": state.now(found), "queue": state.queue(), "nodes": page.get("nodes", {}),
-                "domains": page.get("domains", []),
-                "running": state.running(), "events": [_event(one, names) for one in events],
-                "health": state.health(found, troubles), "ahead": state.ahead(), "history": state.history,
-            })  # fmt: skip
+            made.append(state.sections(found, [_event(one, names) for one in events], state.health(found, troubles)))
         self._sections = made[0], made[1]
         return self._sections
 
@@ -106,6 +101,14 @@ class Shown:
     def history(self) -> list[list[int | None]]:
         """Rows of the last day."""
         return [row for row in self.rows if (row[0] or 0) >= self.now_s - DAY_S]
+
+    def sections(self, found: Liveness, events: list[Any], health: list[list[str]]) -> Sections:
+        """Return all sections."""
+        return {
+            "now": self.now(found), "queue": self.queue(), "nodes": self.page.get("nodes", {}), "events": events,
+            "running": self.running(), "domains": self.page.get("domains", []), "health": health,
+            "ahead": self.ahead(), "history": self.history,
+        }  # fmt: skip
 
     def now(self, found: Liveness) -> dict[str, Any]:
         """Return the state of this moment."""

@@ -22,19 +22,17 @@ from numpy.typing import NDArray
 
 from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.live.files.liveness import Liveness
-from wattqueue.live.files.page_files import MOST, ROW_S, domain_rows
+from wattqueue.live.files.page_files import DAY_S, MOST, ROW_S, domain_rows, finite, kilowatts, limits_ahead, whole
 from wattqueue.live.reports.waits import Waits
 from wattqueue.model.domain_load import added_w, domain_loads
 from wattqueue.model.jobs import Floats
 from wattqueue.model.schedule import REASONS, PowerSeries, Reason, State
 from wattqueue.model.steps import Steps, rows_at
 from wattqueue.page.feed import Feed
-from wattqueue.page.live import DAY_S, SHOWN_EVENTS, Sections, Shown
+from wattqueue.page.live import SHOWN_EVENTS, Sections, Shown
 
 SHOWN_FEEDS = 8
 """Instants that are kept as they were shown last."""
-MOST_STEPS = 2000
-"""Changes of the cap that are sent of the next day."""
 
 
 @dataclass
@@ -140,12 +138,7 @@ class RecordedRun:
         made = []
         for names in (False, True):
             shown = _ShownRun(moment.status(), moment.page(), moment.waits(), rows, at_s, names, {}, time.gmtime)
-            made.append({
-                "run": about, "now": shown.now(found), "queue": shown.queue(), "nodes": shown.page["nodes"],
-                "domains": shown.page["domains"],
-                "running": shown.running(), "events": moment.events(), "health": self._about(),
-                "ahead": shown.ahead(), "history": shown.history,
-            })  # fmt: skip
+            made.append({"run": about, **shown.sections(found, moment.events(), self._about())})
         return made[0], made[1]
 
     def _about(self) -> list[list[str]]:
@@ -201,7 +194,7 @@ class _Moment:
         counted_w, drawn_w = (float(s.at(np.array([self.at_s]))[0]) for s in (self.shown.counted, self.shown.drawn))
         jobs = {"waiting": len(self.waiting) + len(self.never), "running": len(self.running)}
         return {
-            "mode": "simulation", "cap_w": _finite(cap), "limit_w": _finite(limit_w), "counted_w": counted_w,
+            "mode": "simulation", "cap_w": finite(cap), "limit_w": finite(limit_w), "counted_w": counted_w,
             "measured_w": drawn_w, "jobs": jobs, "time_s": self.at_s,
         }  # fmt: skip
 
@@ -225,7 +218,8 @@ class _Moment:
         waiting = [self._named(row) for row in (*self.waiting[:MOST].tolist(), *self.never[:MOST].tolist())]
         return {
             "machine": self.shown.name, "policy": str(policy), "nodes": nodes, "waiting": waiting, "running": running,
-            "ahead": self._ahead(), "domains": self._domains(), "never": never, "time_s": self.at_s,
+            "ahead": limits_ahead(self.run.cap, self.at_s), "domains": self._domains(), "never": never,
+            "time_s": self.at_s,
         }  # fmt: skip
 
     def _domains(self) -> list[list[Any]]:
@@ -249,14 +243,6 @@ class _Moment:
     def _partition(self, row: int) -> str:
         p = int(self.partition[row])
         return self.run.machine.partitions[p].name if p >= 0 else ""
-
-    def _ahead(self) -> list[tuple[int, float | None, float | None]]:
-        """Return (time, cap, limit) in force now and at each change of the next day."""
-        cap = self.run.cap
-        changes = cap.time_s[(cap.time_s > self.at_s) & (cap.time_s <= self.at_s + DAY_S)]
-        at = np.append(self.at_s, changes)[:MOST_STEPS]
-        columns = at.tolist(), cap.alone.at(at).tolist(), cap.at(at).tolist()
-        return [(round(t), _finite(a), _finite(w)) for t, a, w in zip(*columns, strict=True)]
 
     def waits(self) -> Waits:
         """Return the jobs that wait and start later, with their starts."""
@@ -293,7 +279,7 @@ class _Moment:
         caps = [c.minima(edges) for c in (self.run.cap.alone, self.run.cap)]
         watts = [s.maxima(edges) for s in (self.shown.counted, self.shown.drawn)]
         columns = (edges[:-1].tolist(), *(c.tolist() for c in (*caps, *watts)))
-        return [[int(t), *map(_whole, figures), None, None] for t, *figures in zip(*columns, strict=True)]
+        return [[int(t), *map(whole, figures), None, None] for t, *figures in zip(*columns, strict=True)]
 
     def events(self) -> list[list[Any]]:
         """Return the last changes of the cap and of load targets before the instant, the newest first."""
@@ -305,19 +291,7 @@ class _Moment:
             alone, limit = cap.alone.cap_w, cap.cap_w
             kind, values = ("cap", alone) if alone[before] != alone[row] else ("target", limit)
             if values[before] != values[row]:
-                texts = (_kw(float(values[k])) for k in (before, row))
+                texts = (kilowatts(float(values[k])) for k in (before, row))
                 what = "the cap" if kind == "cap" else "the limit of load targets"
                 found.append([int(cap.time_s[row]), kind, f"{what} changes from {' to '.join(texts)}"])
         return found[::-1]
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _whole(value: float) -> int | None:
-    return round(value) if math.isfinite(value) else None
-
-
-def _kw(watts: float) -> str:
-    return f"{watts / 1e3:,.2f} kW" if math.isfinite(watts) else "none"

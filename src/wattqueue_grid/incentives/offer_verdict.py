@@ -13,9 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 
 from wattqueue.errors import InputError
+from wattqueue.report.compare.stats import FEWEST_DRAWS
 from wattqueue_grid.incentives.offer import Offer
 from wattqueue_grid.incentives.rewards import RewardModel
-from wattqueue_grid.incentives.verdict import FEWEST_DRAWS
 from wattqueue_grid.money import micro
 from wattqueue_grid.money import words as money
 from wattqueue_grid.settlement.contract import read_contract

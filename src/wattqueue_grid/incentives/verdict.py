@@ -11,12 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.report.compare.stats import Estimate, estimate
+from wattqueue.report.compare.stats import FEWEST_DRAWS, estimate
 from wattqueue_grid.incentives.design import DesignRow
 from wattqueue_grid.money import words as money
-
-FEWEST_DRAWS = 20
-"""Draws of users without which there is no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +43,9 @@ def verdict(rows: Sequence[DesignRow], currency: str) -> DesignVerdict:
         said += f": the greatest sum is {_sum(most, currency)} at {most.multiple:f}; {nothing}"
         return DesignVerdict(None, most, (), said)
     sums = {row.multiple: estimate(row.totals) for row in known}
-    paying = [row for row in known if _above(sums[row.multiple])]
+    paying = [row for row in known if sums[row.multiple].side == 1]
     if not paying:
-        certain = all((sums[row.multiple].high or 0.0) < 0.0 for row in known)
-        if certain:
+        if all(sums[row.multiple].side == -1 for row in known):
             least = f"the least loss is {money(-most.total, currency)}"
             said = f"At no rate does an event pay: both sides together lose at each; {least}"
         else:
@@ -84,12 +80,6 @@ def _sum(row: DesignRow, currency: str) -> str:
     return f"{text} (95 %: {money(round(found.low), currency)} to {money(round(found.high), currency)})"
 
 
-def _above(found: Estimate) -> bool:
-    """Return whether a sum is above that of no event, beyond its error."""
-    return found.low is not None and found.low > 0.0
-
-
 def _tie(best: DesignRow, other: DesignRow) -> bool:
     """Return whether two rates differ by less than the error, draw by draw."""
-    found = estimate(np.subtract(best.totals, other.totals))
-    return found.low is not None and found.high is not None and found.low <= 0.0 <= found.high
+    return estimate(np.subtract(best.totals, other.totals)).side == 0

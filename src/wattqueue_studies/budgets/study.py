@@ -13,7 +13,7 @@ from wattqueue.model.budgets import Book
 from wattqueue.model.jobs import Floats
 from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.policy.policy import load_policy
-from wattqueue.report.compare.stats import Estimate, estimate, with_interval
+from wattqueue.report.compare.stats import FEWEST_DRAWS, Estimate, estimate, with_interval
 from wattqueue.report.document import Table
 from wattqueue.sim.engine import Run, simulate
 from wattqueue_studies.budgets.world import (
@@ -40,8 +40,6 @@ HOUR_S, KWH_J = 3_600.0, 3.6e6
 WAIT, TURNAROUND, SAVER, OTHER = "wait_h", "turnaround_h", "saver_turnaround_h", "other_turnaround_h"
 WINDOW, JOB, WORK, SPEED = "window_kwh", "job_kwh", "fair_work", "fair_speed"
 KEPT, IDLE, FLOOR = "kept_percent", "idle_percent", "floor_percent"
-FEWEST = 20
-"""Draws before a difference is called a gain or a loss, and an expectation met or not."""
 MORE_IS_BETTER = {WORK, SPEED}
 JUDGED = (
     "Paired by seed. Gain or loss: the 95 % interval lies on that side of 0; a tie includes it. Turnaround and wait in "
@@ -147,7 +145,7 @@ def book_figures(world: BudgetWorld, books: Sequence[Book]) -> dict[str, float]:
 def report(design: BudgetDesign, samples: Samples) -> StudyReport:
     """Return tables, claims and figures."""
     found = TOLD.judge(samples)
-    claims = replace(found, rows=[row if row.ours.n >= FEWEST else undecided(row) for row in found.rows])
+    claims = replace(found, rows=[row if row.ours.n >= FEWEST_DRAWS else undecided(row) for row in found.rows])
     parts = [table(samples, setting) for setting in samples.settings]
     parts += [changes(samples, setting) for setting in samples.settings]
     parts.append(savers(design, samples))
@@ -219,9 +217,8 @@ def judged(samples: Samples, setting: str, policy: str, base: str, metric: str) 
 
 
 def worded(found: Estimate, better: int) -> str:
-    """Return a difference in words; fewer draws than ``FEWEST`` have no verdict."""
+    """Return a difference in words; fewer draws than ``FEWEST_DRAWS`` have no verdict."""
     shown = with_interval(found, "+", 2)
-    if np.isnan(found.mean) or found.low is None or found.high is None or found.n < FEWEST:
+    if np.isnan(found.mean) or found.side is None or found.n < FEWEST_DRAWS:
         return shown
-    sign = int(found.low > 0.0) - int(found.high < 0.0)
-    return f"{shown}, {'tie' if not sign else 'gain' if sign == better else 'loss'}"
+    return f"{shown}, {'tie' if not found.side else 'gain' if found.side == better else 'loss'}"

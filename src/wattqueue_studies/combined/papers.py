@@ -49,7 +49,7 @@ def excluded(change_percent: Estimate) -> bool:
 
 def better(change_percent: Estimate) -> bool:
     """Return whether the whole interval is a gain."""
-    return change_percent.high is not None and change_percent.high < 0.0
+    return change_percent.side == -1
 
 
 def verdicts(claims: Iterable[SampledClaim], samples: Samples) -> list[dict[str, Any]]:

@@ -36,9 +36,8 @@ class RowVerdict:
     @property
     def word(self) -> str:
         """Return ``better``, ``worse``, or that no difference is shown: without an interval there is none."""
-        if self.change is None or self.change.low is None or self.change.high is None:
-            return NOTHING_SHOWN
-        return "better" if self.change.high < 0 else "worse" if self.change.low > 0 else NOTHING_SHOWN
+        words = {-1: "better", 1: "worse"}
+        return NOTHING_SHOWN if self.change is None else words.get(self.change.side or 0, NOTHING_SHOWN)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""

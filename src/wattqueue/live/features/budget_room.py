@@ -14,41 +14,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from wattqueue.live.features.budget_rows import StoredBooks
 from wattqueue.live.files.energy_records import EnergyFolder
 from wattqueue.live.planner import RoundState
-from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import Book
 from wattqueue.model.machine import Machine
 
 GONE_S = 300.0
 """For so long the file lists jobs that are gone: their licences are taken off what was read as occupied before."""
-
-
-class WithDemand(Protocol):
-    """What is set aside for a job."""
-
-    @property
-    def demand(self) -> JobDemand:
-        """What it may use at most."""
-        ...
-
-
-class Booked(Protocol):
-    """Who keeps the books (``live.features.budgets``)."""
-
-    @property
-    def books(self) -> BudgetBooks:
-        """The books."""
-        ...
-
-    @property
-    def held(self) -> Mapping[str, WithDemand]:
-        """Jobs for which something is set aside, by the name of their run."""
-        ...
 
 
 class Occupant(NamedTuple):
@@ -70,7 +47,7 @@ class Occupant(NamedTuple):
 class BudgetRoom:
     """Writes the room of each budget that names a QOS, in every round."""
 
-    of: Booked
+    of: StoredBooks
     folder: EnergyFolder
     _occupied: dict[tuple[str, str], float] = field(default_factory=dict)
     """Watt-seconds of licences that each job occupies at most, by QOS and name."""

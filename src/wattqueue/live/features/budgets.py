@@ -428,7 +428,7 @@ def budgets_extension(budgets: LiveBudgets, energies: EnergyRecorder) -> Extensi
     energies.final, budgets.awaits = budgets.final, energies.accounting is not None
     budgets.accounts = lambda: energies.accounts
     shown = BudgetsShown(budgets.stored, budgets.waiting, energies.folder)
-    room = BudgetRoom(budgets, energies.folder)
+    room = BudgetRoom(budgets.stored, energies.folder)
 
     def report(now: RoundState) -> None:
         shown.show(now)

@@ -3,22 +3,52 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from wattqueue.model.signals import Cap
     from wattqueue.model.supply import SupplyDomain
 
 PAGE, HISTORY, EVENTS = "page.json", "history.csv", "events.jsonl"
 MOST = 100
 """Jobs that wait, and jobs that run, of which user and name are written."""
+DAY_S = 86_400.0
+MOST_STEPS = 2000
+"""Changes of the cap that are shown of the next day."""
 MOST_DOMAINS = 200
 """Power domains that are shown."""
 ROWS, ROW_S = 1440, 60.0
 """Rows of the history that are kept at least, and the time that each stands for."""
 COLUMNS = ("time_s", "cap_w", "limit_w", "counted_w", "measured_w", "held_jobs", "kept_nodes")
 """Columns of the history. The last two: jobs that free nodes would serve if there were watts, and these nodes."""
+
+
+def finite(value: float) -> float | None:
+    """Return a figure; None for one that is not there, and for no limit."""
+    return value if math.isfinite(value) else None
+
+
+def whole(value: float) -> int | None:
+    """Return a figure rounded; None as above."""
+    return round(value) if math.isfinite(value) else None
+
+
+def kilowatts(watts: float | None) -> str:
+    """Return watts as kW with two places, ``none`` for no limit."""
+    return f"{watts / 1e3:,.2f} kW" if watts is not None and math.isfinite(watts) else "none"
+
+
+def limits_ahead(cap: Cap, now_s: float) -> list[tuple[int, float | None, float | None]]:
+    """Return (time, cap, limit with load targets) in force now and at each change of the next day."""
+    changes = cap.time_s[(cap.time_s > now_s) & (cap.time_s <= now_s + DAY_S)]
+    at = np.append(now_s, changes)[:MOST_STEPS]
+    columns = at.tolist(), cap.alone.at(at).tolist(), cap.at(at).tolist()
+    return [(round(t), finite(alone), finite(limit)) for t, alone, limit in zip(*columns, strict=True)]
 
 
 def domain_rows(watts: Mapping[str, tuple[float, float]], domains: Sequence[SupplyDomain]) -> list[list[Any]]:

@@ -26,15 +26,26 @@ import numpy as np
 from wattqueue.live.cluster import Job, Snapshot
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.files.liveness import ProcessId
-from wattqueue.live.files.page_files import COLUMNS, EVENTS, HISTORY, MOST, PAGE, ROW_S, ROWS, domain_rows
+from wattqueue.live.files.page_files import (
+    COLUMNS,
+    EVENTS,
+    HISTORY,
+    MOST,
+    PAGE,
+    ROW_S,
+    ROWS,
+    domain_rows,
+    finite,
+    kilowatts,
+    limits_ahead,
+    whole,
+)
 from wattqueue.live.files.status import put
 from wattqueue.live.planner import RoundState
 from wattqueue.live.reports.domains import domain_watts
 from wattqueue.live.reports.why import waits_in
 from wattqueue.live.reports.why_file import queue_rows
 
-ANNOUNCED_S = 86_400.0
-"""How far the announced cap is written."""
 EVENTS_KEPT = 200
 AGAIN_S = 300.0
 """An event that repeats is written again after so long."""
@@ -81,7 +92,7 @@ class PageFile:
             "nodes": nodes_by_state(now.snapshot),
             "waiting": [_named(row, now.snapshot, jobs.first_s[jobs.slot[row.key]]) for row in waiting],
             "running": [_running(row, now.snapshot) for row in jobs.rows(now.running[:MOST])],
-            "ahead": _ahead(now),
+            "ahead": limits_ahead(planner.cap, now.now_s),
             "domains": domain_rows(domain_watts(now), planner.layout.machine.supply),
             "sources": self._sources(now),
             "cap_problem": now.cap_problem,
@@ -132,15 +143,17 @@ class PageFile:
     def _events(self, now: RoundState) -> Iterable[dict[str, Any]]:
         """Return what happened in a round. ``text`` holds figures of ours; ``detail`` words of others."""
         planner = now.planner
-        found: dict[str, Any] = {"cap_w": _finite(now.alone_w), "target": now.in_target, "mode": planner.rules.mode}
+        found: dict[str, Any] = {"cap_w": finite(now.alone_w), "target": now.in_target, "mode": planner.rules.mode}
         before, self._before = self._before, found
         if not before:
             yield _event(now, "start", f"the controller begins: mode {found['mode']}, policy {planner.policy.name}")
         elif before["cap_w"] != found["cap_w"]:
-            yield _event(now, "cap", f"the cap changes from {_watts(before['cap_w'])} to {_watts(found['cap_w'])}")
+            yield _event(
+                now, "cap", f"the cap changes from {kilowatts(before['cap_w'])} to {kilowatts(found['cap_w'])}"
+            )
         if before.get("target", False) != found["target"]:
-            ends = f"a load target is over; the limit is {_watts(_finite(now.stated_w))}"
-            begins = f"a load target is in force: {_watts(_finite(now.stated_w))}"
+            ends = f"a load target is over; the limit is {kilowatts(finite(now.stated_w))}"
+            begins = f"a load target is in force: {kilowatts(finite(now.stated_w))}"
             yield _event(now, "target", begins if found["target"] else ends)
         failed = [(f"{o.write.kind} {o.write.target} failed", o.error) for o in now.outcomes if o.error]
         refused = [(f"{type(one.action).__name__} refused", one.reason) for one in now.refusals]
@@ -186,33 +199,11 @@ def _running(row: Job, snapshot: Snapshot) -> list[Any]:
     """Return a running job: name, nodes, partition, watts, start, latest end, user, job name."""
     end_s = row.start_s + row.walltime_s
     name, nodes, partition, _, user, app = _named(row, snapshot, row.key.submit_s)
-    return [name, nodes, partition, row.watts, _whole(row.start_s), _whole(end_s), user, app]
-
-
-def _ahead(now: RoundState) -> list[tuple[int, float | None, float | None]]:
-    """Return (time, cap, limit) in force now and at each change of the next day; None for no limit."""
-    cap = now.planner.cap
-    until_s = now.now_s + ANNOUNCED_S
-    times = [now.now_s, *(t for t in cap.time_s.tolist() if now.now_s < t <= until_s)][:2000]
-    at = np.array(times)
-    stated, alone = cap.at(at).tolist(), cap.alone.at(at).tolist()
-    return [(round(t), _finite(a), _finite(s)) for t, a, s in zip(times, alone, stated, strict=True)]
+    return [name, nodes, partition, row.watts, whole(row.start_s), whole(end_s), user, app]
 
 
 def _event(now: RoundState, kind: str, text: str, detail: str = "") -> dict[str, Any]:
     return {"time_s": round(now.now_s), "kind": kind, "text": text, "detail": detail}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _whole(value: float) -> int | None:
-    return round(value) if math.isfinite(value) else None
-
-
-def _watts(value: float | None) -> str:
-    return "none" if value is None else f"{value / 1e3:,.2f} kW"
 
 
 def _figure(value: float) -> str:

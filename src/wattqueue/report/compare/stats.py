@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 LEVEL = 0.95
 """Confidence of the intervals."""
+FEWEST_DRAWS = 20
+"""Independent draws without which nothing is called a gain or a loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class Estimate:
     def half(self) -> float | None:
         """Return half the width of the interval, None for one run."""
         return None if self.high is None else self.high - self.mean
+
+    @property
+    def side(self) -> int | None:
+        """Return 1 where the interval lies above 0, -1 where below, 0 where 0 is in it; None without an interval."""
+        return None if self.low is None or self.high is None else int(self.low > 0.0) - int(self.high < 0.0)
 
     def document(self) -> dict[str, float | None]:
         """Return mean and interval for JSON."""
