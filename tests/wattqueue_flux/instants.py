@@ -24,7 +24,7 @@ import numpy as np
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.formats.machine.file import machine_of
-from wattqueue.live.cluster import Details, JobKey
+from wattqueue.live.cluster import Details, Job, JobKey
 from wattqueue.live.controller import Controller
 from wattqueue.live.driver import Cluster
 from wattqueue.live.planner import Rules
@@ -200,12 +200,19 @@ class Shows(Protocol):
         ...
 
 
+class ExactFake(FakeSlurm):
+    """The fake, but for its whole seconds of starts and whole minutes of limits: other managers have others."""
+
+    def _row(self, job: FakeJob) -> Job:
+        return super()._row(job)._replace(walltime_s=job.limit_s, start_s=np.nan if job.start_s < 0 else job.start_s)
+
+
 class ShowsFake:
     """As jobs of the fake."""
 
     def __init__(self, machine: Machine, names: Sequence[str]) -> None:
         self.names = names
-        self.cluster = FakeSlurm({part: list(own) for part, own in nodes_by_partition(machine, names)}, TOTAL_W)
+        self.cluster = ExactFake({part: list(own) for part, own in nodes_by_partition(machine, names)}, TOTAL_W)
 
     @property
     def now_s(self) -> float:
