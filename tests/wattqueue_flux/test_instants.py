@@ -8,6 +8,7 @@ each, the rest in Flux.
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 import shutil
@@ -31,6 +32,7 @@ from wattqueue.policy.policy import load_policy
 POLICIES = ("fcfs", "first-fit", "easy", "conservative")
 WANTED = int(os.environ.get("WATTQUEUE_INSTANTS", "10000"))
 Record = Callable[[str, object], None]
+RECORDED = Path(__file__).parent / "recorded" / "slurm.jsonl.gz"
 
 
 def check(path: Path, folder: Path, record_property: Record, least: int = 30) -> None:
@@ -53,6 +55,14 @@ def test_instants_of_the_fake_are_decided_alike_in_three_drivers(
     policy: str, tmp_path: Path, record_property: Record
 ) -> None:
     check(record(tmp_path, load_policy(policy), rounds=40), tmp_path, record_property)
+
+
+@pytest.mark.compiled
+def test_instants_of_a_real_slurm_are_decided_alike_in_three_drivers(tmp_path: Path, record_property: Record) -> None:
+    """60 of those that the slow test recorded on Slurm 22.05."""
+    path = tmp_path / "views.jsonl"
+    path.write_bytes(gzip.decompress(RECORDED.read_bytes()))
+    check(path, tmp_path, record_property, 60)
 
 
 @pytest.mark.compiled
