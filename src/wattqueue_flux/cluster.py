@@ -304,32 +304,29 @@ class FluxCluster:
     def apply(self, write: Write) -> None:
         """Carry one write out. Raises: ClusterError."""
         with self.lock:
-            self._apply(write)
-
-    def _apply(self, write: Write) -> None:
-        if isinstance(write, SetPool):
-            self.open_w = write.open_w
-            return
-        if isinstance(write, SetDrain):
-            self._drain(write)
-            return
-        job_id = self._id.get(write.key) if write.key is not None else None
-        entry = None if job_id is None else self.jobs[job_id]
-        if job_id is None or entry is None:
-            raise ClusterError(f"{write.kind} {write.target}: no such job")
-        match write:
-            case ReleaseJob():
-                self._start(job_id, entry)
-            case ChangeJob():
-                self._change(entry, write.fields)
-            case StopJob() | ContinueJob():
-                stops = isinstance(write, StopJob)
-                self.do.signal(job_id, STOP if stops else CONTINUE)
-                entry.row = entry.row._replace(state="stopped" if stops else "running")
-            case HoldJob() | SetPriority():
-                pass  # each waiting job is held by the scheduler, and Flux alone sets priorities
-            case _:
-                raise ClusterError(f"{write.kind} {write.target}: Flux cannot do this")
+            if isinstance(write, SetPool):
+                self.open_w = write.open_w
+                return
+            if isinstance(write, SetDrain):
+                self._drain(write)
+                return
+            job_id = self._id.get(write.key) if write.key is not None else None
+            entry = None if job_id is None else self.jobs[job_id]
+            if job_id is None or entry is None:
+                raise ClusterError(f"{write.kind} {write.target}: no such job")
+            match write:
+                case ReleaseJob():
+                    self._start(job_id, entry)
+                case ChangeJob():
+                    self._change(entry, write.fields)
+                case StopJob() | ContinueJob():
+                    stops = isinstance(write, StopJob)
+                    self.do.signal(job_id, STOP if stops else CONTINUE)
+                    entry.row = entry.row._replace(state="stopped" if stops else "running")
+                case HoldJob() | SetPriority():
+                    pass  # each waiting job is held by the scheduler, and Flux alone sets priorities
+                case _:
+                    raise ClusterError(f"{write.kind} {write.target}: Flux cannot do this")
 
     def apply_batch(self, writes: Sequence[Write]) -> list[str]:
         """Carry writes out one after the other; return the error of each."""

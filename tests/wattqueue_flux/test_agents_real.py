@@ -125,6 +125,27 @@ def test_later_jobs_of_an_application_count_what_agents_measured_of_earlier_ones
             wait_for("what was learned", lambda: learned(lab) < 2 * 100)
 
 
+@real_flux
+def test_watts_follow_measurements_and_their_end_whatever_the_period(tmp_path: Path) -> None:
+    """No event of a job, and no periodic round for minutes."""
+    with broker_site(tmp_path, NODES, top_hz=TOP_HZ) as site:
+        for tree in site.trees.values():
+            tree.demand_w = [60.0, 60.0]
+        write_files(site, "easy")
+        file = tmp_path / "live.toml"
+        file.write_text(file.read_text().replace("period_s = 1.0", "period_s = 300.0"))
+        file.write_text(file.read_text().replace("[telemetry]\n", "[telemetry]\nstale_s = 3.0\n", 1))
+        with instance(tmp_path, brokers=4) as lab:
+            job = lab.run("submit", "-N2", "sleep", "900").strip()
+            wait_for("a start", lambda: lab.states()["RUN"] == 1)
+            full_w = lab.stats()["used_w"]
+            wait_for("what is measured", lambda: lab.stats()["used_w"] < full_w)
+            for node in NODES:
+                site.kill(node)
+            wait_for("the end of what was measured", lambda: status(tmp_path)["telemetry"]["measured"] == 0)
+            lab.run("cancel", job)
+
+
 def learned(lab: Lab) -> int:
     """What another job of the application counts."""
     job = lab.run("submit", "-N2", "--setattr=system.wattqueue.app=hpl", "sleep", "900").strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from tests.live.drive import make_controller
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, ClusterError, Details, JobFields, JobKey, ReleaseJob, RequeueJob, SetPool
+from wattqueue.live.features.supply import licences_of
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
+from wattqueue.model.supply import SupplyDomain
 from wattqueue.policy.policy import load_policy
 from wattqueue_flux.cluster import FluxCluster, Grant, StartsBeside
 from wattqueue_flux.examine import examine_flux
@@ -378,6 +381,16 @@ def test_a_configuration_that_flux_cannot_carry_out_is_refused(tmp_path: Path, m
     (tmp_path / "live.toml").write_text(f'machine = "m.toml"\n{more}')
     with pytest.raises(InputError, match=text):
         load_flux_config(tmp_path / "live.toml")
+
+
+def test_power_domains_that_could_hold_jobs_back_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "live.toml").write_text('machine = "m.toml"\nmode = "control"\n[flux]\n')
+    config, _ = load_flux_config(tmp_path / "live.toml")
+    for limit_w, refused in ((1000.0, True), (9000.0, False)):
+        supply = (SupplyDomain(name="row", nodes="all", limit_w=limit_w),)
+        machine = Machine("lab", (Partition("all", 8, idle_w=100.0, max_w=300.0),), supply=supply)
+        with pytest.raises(InputError, match="flux: is not combined with power domains") if refused else nullcontext():
+            assert licences_of(config, machine) is None
 
 
 def test_the_order_of_fluxs_priorities_has_a_name_of_its_own(tmp_path: Path) -> None:

@@ -278,13 +278,16 @@ def test_urgency_orders_the_queue_and_held_jobs_wait(tmp_path: Path) -> None:
         first = lab.submit(1, seconds=10.0)
         wait_for("a start", lambda: lab.states()["RUN"] == 1)
         low, high = lab.submit(1, seconds=0.3), lab.submit(1, "--urgency=30", seconds=0.3)
+        later = lab.submit(1, seconds=0.3)
         (held,) = lab.submit(1, "--urgency=0", seconds=0.3)
-        wait_for("the end of three", lambda: ended(lab, 3))
+        lab.run("job", "urgency", *later, "20")
+        assert lab.states() == {"RUN": 1, "SCHED": 4}
+        wait_for("the end of four", lambda: ended(lab, 4))
         runs = {job["t_run"]: job["id"] for job in lab.jobs() if "t_run" in job}
         order = [lab.run("job", "id", str(runs[at])).strip() for at in sorted(runs)]
-        assert order == [lab.run("job", "id", one).strip() for one in (*first, *high, *low)]
+        assert order == [lab.run("job", "id", one).strip() for one in (*first, *high, *later, *low)]
         lab.run("job", "urgency", held, "16")
-        wait_for("the held one", lambda: ended(lab, 4))
+        wait_for("the held one", lambda: ended(lab, 5))
 
 
 @real_flux

@@ -91,8 +91,51 @@ def test_flux_jobs_shows_watts_reason_and_expected_start_of_waiting_jobs(tmp_pat
         assert said(head)[0] == str(2 * NET_W)
         assert float(said(head)[2]) == pytest.approx(start_s + 600.0, abs=5.0)
         assert said(late)[0] == str(NET_W), "it would delay the head"
+        lab.run("update", runs, "duration=+10m")
+        wait_for("another estimate", lambda: float(said(head)[2]) == pytest.approx(start_s + 1200.0, abs=5.0))
         lab.run("cancel", runs)
         wait_for("the head's start", lambda: lab.run("jobs", "-n", "-o", "{state}", head).strip() != "SCHED")
+
+
+@real_flux
+def test_a_job_without_a_limit_ends_for_backfilling_when_the_site_says(tmp_path: Path) -> None:
+    write_config(tmp_path, 2, cap_w=2 * IDLE_W + 2 * NET_W)
+    with (tmp_path / "live.toml").open("a") as file:
+        file.write("no_limit_s = 120.0\n")
+    with instance(tmp_path, emulated=2) as lab:
+        (runs,) = lab.submit(1, seconds=600.0)
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        (head,) = lab.submit(1, "-t", "10m", nodes=2)
+        shown = "{annotations.sched.t_estimate}"
+        wait_for("an estimate", lambda: lab.run("jobs", "-n", "-o", shown, head).strip() != "")
+        start_s = next(float(job["t_run"]) for job in lab.jobs() if job["state"] == "RUN")
+        assert float(lab.run("jobs", "-n", "-o", shown, head)) == pytest.approx(start_s + 120.0, abs=5.0)
+        assert json.loads(lab.run("job", "info", runs, "R"))["execution"]["expiration"] == 0
+        (short,) = lab.submit(1, "-t", "30s", seconds=0.2)
+        wait_for("a backfilled one", lambda: lab.starts_of(short) == 1)
+        (long,) = lab.submit(1, "-t", "10m", seconds=0.2)
+        time.sleep(1.0)
+        assert lab.starts_of(long) == 0
+        lab.run("cancel", runs, head, long)
+
+
+@real_flux
+def test_jobs_of_cores_get_whole_nodes_and_count_their_watts(tmp_path: Path) -> None:
+    """Four cores a node (ADR 0018)."""
+    write_config(tmp_path, 4, cap_w=4 * IDLE_W + 4 * NET_W)
+    with instance(tmp_path, emulated=4) as lab:
+        lasting = ("--setattr=exec.test.run_duration=600s", "true")
+        wide = lab.run("submit", "-n3", "-c2", *lasting).strip()
+        small = lab.run("submit", "-n1", *lasting).strip()
+        own = lab.run("submit", "-N1", "--exclusive", *lasting).strip()
+        waits = lab.run("submit", "-n1", *lasting).strip()
+        wait_for("starts", lambda: lab.states() == {"RUN": 3, "SCHED": 1})
+        assert [ranks_of(lab, job) for job in (wide, small, own)] == ["0-1", "2", "3"]
+        assert lab.used_w() == lab.stats()["used_w"] == 4 * NET_W
+        lab.run("cancel", wide)
+        wait_for("its successor", lambda: lab.starts_of(waits) == 1)
+        assert ranks_of(lab, waits) == "0"
+        lab.run("cancel", small, own, waits)
 
 
 @real_flux
