@@ -87,8 +87,6 @@ class WattQueueScheduler(SafeScheduler):
         applier, layout = self.controller.applier, self.controller.planner.layout
         applier.journal = StartsBeside(applier.journal, self.cluster.waits)
         self.cluster.most_w = lambda name: layout.most_net_w(layout.partition_of[name])
-        measures, stale_s = bool(self.controller.telemetry.sources), self.config.telemetry.stale_s
-        self._period_s = min(self.config.period_s, stale_s) if measures else self.config.period_s
         run_small_rounds(self.controller.planner)
         self.journal = ControllerLog(self.log.notice, self.log.debug)
         self.watched = _watched(self.config)
@@ -253,7 +251,7 @@ class WattQueueScheduler(SafeScheduler):
     def schedule(self) -> Iterator[None]:
         """Have the controller run a round, and answer its starts."""
         try:
-            self._due_s, self._step_s = time.monotonic() + self._period_s, math.inf
+            self._due_s, self._step_s = time.monotonic() + self.config.period_s, math.inf
             self.journal.round((yield from self.rest(self._round)))
             self._again |= bool(self.starts)  # there may be room for more
             yield from self.answers()

@@ -69,4 +69,6 @@ def load_flux_config(path: Path) -> tuple[LiveConfig, FluxSection]:
     update: dict[str, Any] = {"slurm": driver, "policy": SITES if config.policy == OWN else config.policy}
     if "starts_a_cycle" not in config.model_fields_set:
         update["starts_a_cycle"] = STARTS
+    if config.telemetry.any_node_source:  # a reading's validity ends between two events
+        update["period_s"] = min(config.period_s, config.telemetry.stale_s)
     return config.model_copy(update=update), config.flux

@@ -204,7 +204,10 @@ class Fight:
         self.reload()  # lost and excluded nodes are back
         self.lab.run("resource", "undrain", "--force", f"0-{NODES - 1}", check=False)
         self.lab.run("python", CLIENT, "release")  # a wide job that was accepted before a reload waits for another cap
-        wait_for("a quiet instance", self.at_rest, 600.0, 1.0)
+        try:
+            wait_for("a quiet instance", self.at_rest, 600.0, 1.0)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {(self.lab.folder / 'left.json').read_text()[:20_000]}") from error
 
     def at_rest(self) -> bool:
         """Whether every job has ended; else note what has not."""
