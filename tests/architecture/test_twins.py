@@ -167,6 +167,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.keeps_supply": {
         "supply": "retry_refused note_refused forget_refused",
         "supply_reservations": "keeps_reserved outlive_shadow room_beside_reserved",
+        "supply_beside": "forget_beside is_hopeless delays_reserved bound_beside mixes_of_leaves",
     },
     "simulator.Simulator.reserved_fits": {
         "supply_reservations": "begin_shadow count_now change_then end_at_shadow reserved_fits top_domain room_at_top "

@@ -29,17 +29,17 @@ from tests.sim.test_against_twin import (
 )
 from tests.sim.test_in_flight_ledger import in_flight_world
 from tests.sim.test_measured_ledger import measured_world, twin_meter
-from tests.sim.workloads import World, random_world
+from tests.sim.workloads import Ready, World, random_world
 from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
 from wattqueue.kernels.state import SupplyLoad
 from wattqueue.kernels.supply_load import MARGIN
-from wattqueue.model.jobs import Labels
+from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
-from wattqueue.parts.contracts import Prediction
+from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.in_flight import InFlight
@@ -137,6 +137,33 @@ def expect_twin(
 @given(SEEDS)
 def test_every_start_and_unit_is_the_twins(seed: int) -> None:
     expect_twin(supplied_world(seed))
+
+
+@examples(60)
+@given(SEEDS)
+def test_candidates_that_a_search_leaves_out_would_delay_the_reservation(seed: int) -> None:
+    """Many jobs that wait while racks bind: most outlive the shadow time, and are left out by what racks have left."""
+    rng, n = np.random.default_rng((seed, 8)), 40
+    racks, size = (int(k) for k in rng.integers(2, 7, 2))
+    part = Partition("p", racks * size, idle_w=float(rng.choice([0.0, 20.0])), max_w=200.0)
+    limits = rng.uniform(0.3, 0.8, racks) if seed % 2 else np.full(racks, rng.uniform(0.3, 0.8))
+    supply = tuple(
+        SupplyDomain(name=f"r{k}", nodes=f"p[{k * size + 1}-{k * size + size}]", limit_w=round(200.0 * size * share, 3))
+        for k, share in enumerate(limits.tolist())
+    )
+    machine, runtime = Machine("m", (part,), supply=supply), np.round(rng.exponential(60.0, n) + 5.0)
+    jobs = Jobs.build(
+        np.sort(np.round(rng.uniform(0, 30.0, n))), rng.integers(1, max(2, racks * size // 2), n), runtime,
+        walltime_s=np.round(runtime * rng.uniform(1, 4, n)),
+    )  # fmt: skip
+    watts = Prediction(np.round(part.idle_w + rng.uniform(5.0, 150.0, (n, 1)), 1), np.ones((1, 1)))
+    every, zero = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    ready = Ready(watts, Entries(every, zero, np.zeros(n)), (zero, zero))
+    world = replace(
+        random_world(seed), jobs=jobs, machine=machine, ready=ready, actual=watts, cap=Cap.none(), depth=0,
+        code=codes.SHORTEST if seed % 3 == 0 else codes.EASY,
+    )  # fmt: skip
+    expect_twin(world)
 
 
 @examples(60)

@@ -205,12 +205,12 @@ def no_supply() -> SupplyLimits:
     one, units, flat = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
     more, cubes = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.float32)
     flats, whole = np.zeros((0, 0), np.float32), np.zeros((0, 2, 0), np.int64)
-    classes = SupplyClasses(one, flats, cubes, cubes, flats, more, more, more, one, units,
-                            np.zeros(0, np.int8))  # fmt: skip
+    classes = SupplyClasses(one, flats, cubes, cubes, flats, more, more, more, more,
+                            np.zeros((0, 0), np.int8), one, units, np.zeros(0, np.int8))  # fmt: skip
     return SupplyLimits(
         units, units, flat, one, one, one, more, flat, flat, more, more, units, units, units, units, units, more, one,
-        more, more, whole, more, more, one, one, more, more, one, one, units, one, one, one, one, one, more, one, one,
-        classes, SupplyPlacement(flat, flat, flat, one), no_domains_ahead(0), SupplyUnits(one, one, one, one),
+        more, more, whole, more, more, one, one, more, more, one, one, units, one, one, one, one, one, more, one, flat,
+        one, classes, SupplyPlacement(flat, flat, flat, one), no_domains_ahead(0), SupplyUnits(one, one, one, one),
     )  # fmt: skip
 
 

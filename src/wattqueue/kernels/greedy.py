@@ -49,8 +49,9 @@ from wattqueue.kernels.first_match import first_from
 from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.supply import forget_refused, has_supply, note_refused
 from wattqueue.kernels.supply_ahead import sees_domains_ahead, take_reached
+from wattqueue.kernels.supply_beside import is_hopeless
 from wattqueue.kernels.supply_chunks import fits_at_once
-from wattqueue.kernels.supply_classes import exceeds_class, fits_supply
+from wattqueue.kernels.supply_classes import fits_supply
 from wattqueue.kernels.supply_reservations import (
     begin_shadow,
     end_at_shadow,
@@ -225,7 +226,7 @@ def undelayed(view: KernelView, p: int, found: int, limits: Limits) -> int:
     It is not delayed, and the power domains may have room for it (only where ``limits`` prune).
     """
     domains = has_supply(view) and limits.need < codes.ANY_NEED
-    while found >= 0 and (leaf_is_delayed(view, p, found) or (domains and exceeds_class(view, p, found))):
+    while found >= 0 and (leaf_is_delayed(view, p, found) or (domains and is_hopeless(view, p, found, limits))):
         following = found + 1
         found = as_int64(-1)
         if following < view.tree.size[p, 0]:

@@ -17,7 +17,7 @@ from wattqueue.kernels.entries import leaf_is_delayed
 from wattqueue.kernels.greedy import candidate_limits, drop_reservations, entry_not_started, try_entry
 from wattqueue.kernels.state import KernelView, Tree
 from wattqueue.kernels.supply import has_supply
-from wattqueue.kernels.supply_classes import exceeds_class
+from wattqueue.kernels.supply_beside import is_hopeless
 from wattqueue.kernels.tree import FAN, SHIFT, Limits
 
 INF = float("inf")
@@ -115,7 +115,7 @@ def find_shortest(view: KernelView, p: int, limits: Limits, last: Place) -> int:
                 i *= FAN
                 continue
             tried = begin + i == view.reserved.entry[p] or not before(last, place_of(view, p, i))
-            excluded = leaf_is_delayed(view, p, i) or (domains and exceeds_class(view, p, i))
+            excluded = leaf_is_delayed(view, p, i) or (domains and is_hopeless(view, p, i, limits))
             if not tried and not excluded:
                 best = i
                 best_wall = tree.wall[k]

@@ -90,7 +90,8 @@ def new_supply(
         by_domain.copy(), by_domain.copy(), np.zeros(partitions, np.int64), np.full(partitions, -1, np.int64),
         np.zeros(leaves, np.int32), np.zeros(leaves, np.int64),
         np.zeros(domains, np.int64), np.zeros(domains, np.int64), np.zeros(leaves, np.int64),
-        np.zeros(domains, np.int64), np.zeros((2, domains), np.int64), np.zeros(domains, np.int64), marks,
+        np.zeros(domains, np.int64), np.zeros((2, domains), np.int64), np.zeros(domains, np.int64), np.zeros(leaves),
+        marks,
         new_classes(gain, free, partitions, sample),
         spare,
         no_domains_ahead(domains),
@@ -110,7 +111,8 @@ def new_classes(
     return SupplyClasses(
         least, share.astype(np.float32), cube, cube.copy(), np.zeros((partitions, CLASSES), np.float32),
         np.zeros((partitions, CLASSES), np.int64), np.full((partitions, CLASSES), codes.ANY_WATT, np.int64),
-        np.zeros((partitions, CLASSES), np.int64), np.zeros(len(free), np.int64), np.arange(len(free), dtype=np.int32),
+        np.zeros((partitions, CLASSES), np.int64), np.full((partitions, CLASSES), codes.ANY_NEED, np.int64),
+        np.zeros((partitions, CLASSES), np.int8), np.zeros(len(free), np.int64), np.arange(len(free), dtype=np.int32),
         np.ones(len(free), np.int8),
     )  # fmt: skip
 

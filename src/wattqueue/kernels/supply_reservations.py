@@ -12,6 +12,7 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel, separate
 from wattqueue.kernels.consent import promised_net
 from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.supply import has_supply, list_leaves, running_each, variance_of
+from wattqueue.kernels.supply_beside import forget_beside
 from wattqueue.kernels.supply_chunks import nodes_hold
 from wattqueue.kernels.supply_classes import update_classes
 from wattqueue.kernels.supply_load import (
@@ -39,6 +40,7 @@ def begin_shadow(view: KernelView, p: int, blocks: int, net: int) -> None:
     count_now(view, p, unit_net)
     supply.then_each[p] = unit_net
     supply.then_total[p] = supply.now_total[p]
+    forget_beside(view, p)
     for leaf in range(len(supply.free)):
         supply.then_free[p, leaf] = supply.free[leaf]
     for domain in range(len(supply.room)):

@@ -27,6 +27,10 @@ class SupplyClasses(NamedTuple):
     """(P, C) int64 net microwatts a unit of a job that did not fit, ANY_WATT for none since anything was given back."""
     refused_most: Array
     """(P, C) int64 units that did fit of it."""
+    beside: Array
+    """(P, C) int64 units of a class, at most, that may outlive the shadow time beside the reserved entry."""
+    is_known: Array
+    """(P, C) int8 1 where that was counted for the class itself, not only for one of fewer watts."""
     counted: Array
     """(V,) int64 free units of each leaf that ``below`` has."""
     touched: Array
@@ -184,6 +188,8 @@ class SupplyLimits(NamedTuple):
     """(2, G) int64 working space."""
     of_job: Array
     """(G,) int64 working space: units of one job in each domain, 0 between two calls."""
+    mix: Array
+    """(V,) float64 working space: the most watts of two kinds of units that each leaf holds."""
     marks: Array
     """(17,) int64 what ``kernels/supply_load.py`` keeps, by its constants."""
     classes: SupplyClasses
