@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wattqueue_studies.domains.study import BALANCED, CAP, LOWEST, DomainsStudy, excess, simulated_run
+from wattqueue_studies.domains.study import ANNOUNCED, BALANCED, CAP, LOWEST, DomainsStudy, excess, simulated_run
 from wattqueue_studies.domains.world import Design, without_tree
 
 SMALL = replace(
@@ -63,5 +63,10 @@ def test_a_small_run() -> None:
         assert np.mean(levels[mix, BALANCED, "stranded_percent"]) < np.mean(levels[mix, LOWEST, "stranded_percent"])
         assert levels[mix, CAP, "stranded_percent"] == [0.0, 0.0]
         assert np.mean(levels[mix, "watt-balanced, 2 racks", "racks"]) <= np.mean(levels[mix, BALANCED, "racks"])
+    derated = {(row["setting"], row["policy"], row["metric"]): row["values"] for row in report.figures["derated"]}
+    for part in (LOWEST, BALANCED):
+        assert max(derated["a row derated", part, "row_over_h"]) > 0.0
+        assert derated["a row derated", f"{part}{ANNOUNCED}", "row_over_h"] == [0.0, 0.0]
+        assert derated["limits as stated", part, "row_over_h"] == [0.0, 0.0]
     assert "Nodes behind breakers" in "\n".join(report.lines())
     assert report.html().count("rack001") > 0
