@@ -138,6 +138,12 @@ def test_jobs_are_held_behind_the_gate_whether_or_not_a_controller_is_at_work(tm
     assert lua.run(change.format(0)) != "0"
     assert lua.run(change.format(5)) != "0"
     lua.close()
+    hetero = fields.replace("num_tasks = 2", "num_tasks = 2, het_job_offset = 0")
+    for domains in (settings, settings._replace(domains={}, hres=True)):
+        lua = Lua(with_data(domains))
+        assert lua.run(f"jd = {hetero}; return slurm_job_submit(jd, {parts}, 1000)") != "0", "it could never start"
+        assert lua.run(f"jd = {fields}; slurm_job_submit(jd, {parts}, 1000); return jd.priority") == "0"
+        lua.close()
     plain = Lua(with_data(settings._replace(domains={})))
     assert plain.run(change.format(0)) == "0", "without domains a held job's nodes are its user's"
     plain.close()

@@ -545,6 +545,21 @@ def test_a_job_of_components_stays_held_and_keeps_nothing(tmp_path: Path) -> Non
     assert [goal for goal in plan.goal.jobs if goal.held is False] == []
 
 
+@pytest.mark.parametrize("hres", [False, True])
+def test_jobs_of_components_from_before_are_named_and_nobody_can_start_them(tmp_path: Path, hres: bool) -> None:
+    """job_submit.lua refuses them; these were there before. What they would need is for others."""
+    hall = Hall(tmp_path, hres=hres)
+    controller = hall.begin()
+    group = hall.slurm.submit_whole(("p1",) * 2, 30.0, watts=NET_W)
+    job = hall.submit(8, 20.0)
+    hall.run(controller, 3)
+    assert job.state == "RUNNING"
+    assert any("2 components of heterogeneous jobs never start" in line for line in controller.last.problems)  # type: ignore[union-attr]
+    hall.slurm.release(group[0])
+    hall.slurm.schedule()
+    assert (group[0].state, group[0].reason) == ("PENDING", "Licenses"), "the gate"
+
+
 def test_a_job_of_components_that_somebody_released_is_held_again(tmp_path: Path) -> None:
     """Before the gate was withheld, or without it, Slurm would start it in any domain."""
     hall = Hall(tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from tests.live.fight import site_of
 from tests.live.releases import absent
 from tests.live.site import Site
+from tests.live.slurmlab import USER
 from tests.live.test_domains_real import MACHINE, check_fight
 from tests.live.test_hres_real import RELEASE
 from wattqueue.formats.machine.file import load_machine
@@ -47,6 +48,14 @@ def test_no_job_gets_above_a_rack_that_slurm_holds(
         float(os.environ.get(f"WATTQUEUE_{name}", d)) for name, d in (("ADVERSARIAL_S", 60), ("KILLS", 6))
     )
     check_fight(hres_hall, seconds, int(kills), 3, record_property)
+
+
+def test_a_job_of_components_is_refused_by_name(hres_hall: Site) -> None:
+    """Slurm's backfill would start its components beyond the resource."""
+    argv = ["sbatch", "--parsable", "-N1", "-p", "p1", ":", "-N1", "-p", "p2", "--wrap=sleep 1"]
+    done = hres_hall.lab.run(argv, user=USER, check=False)
+    assert done.code != 0
+    assert "under power domains no job of several components can start" in done.err
 
 
 def test_doctor_says_what_slurm_holds(hres_hall: Site) -> None:

@@ -37,6 +37,12 @@ def claimed(slurm: FakeSlurm, folder: Path, cap_w: float = CAP_W, cap: CapFile |
     return controller
 
 
+def claimed_again(controller: Controller, slurm: FakeSlurm, folder: Path) -> Controller:
+    """A controller that is started after another has ended, under a cap that has room."""
+    controller.run_dir.release()
+    return claimed(slurm, folder)
+
+
 def settings(folder: Path, away_s: float = 60.0) -> ReleaseSettings:
     return ReleaseSettings(folder / "run", away_s)
 
@@ -59,6 +65,24 @@ def test_it_waits_until_the_controller_is_away_and_leaves_what_is_not_for_it(tmp
     assert (late.released, late.exit_status) == (2, 0)
     free = [job.priority > 0 for job in (ours, renamed, users, slow, overwritten, bare)]
     assert free == [True, True, False, False, False, False]
+
+
+def test_jobs_of_several_components_wait_for_the_controller_whatever_their_mark_says(tmp_path: Path) -> None:
+    """Slurm does not test the watts of components when it starts them; the site wrote over the mark of the script."""
+    slurm = make_slurm()
+    controller = claimed(slurm, tmp_path, 800.0)
+    group = slurm.submit_whole(("p1", "p2"), 10.0, watts=200)
+    for job in group:
+        job.mark = "a site's own"
+    plain = slurm.submit(1, 10.0, watts=200)
+    controller.round()
+    assert release_all(settings(tmp_path), slurm, now_s=slurm.now_s + 61.0).released == 1
+    assert [job.priority > 0 for job in (*group, plain)] == [False, False, True]
+    again = claimed_again(controller, slurm, tmp_path)
+    for _ in range(40):
+        again.round()
+        slurm.step()
+    assert {job.state for job in group} == {"COMPLETED"}, "the next controller starts them"
 
 
 def test_a_controller_that_hung_and_resumes_writes_nothing_more(tmp_path: Path) -> None:

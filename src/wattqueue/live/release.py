@@ -26,10 +26,10 @@ Taking the lease over also answers the question of what a controller does that w
 write, systemd starts it again, and it adopts what has not started yet. No job is lost or started twice on the way,
 since a job has one hold and Slurm alone starts it.
 
-Not released are jobs that their users hold, and jobs that fit the budget at a lower frequency only
-(``needs-controller``: their licence is the whole pool, not what they would draw). Under power domains only jobs are
-released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller. Where Slurm counts
-the domains itself (``RESOURCE``), and counts all that runs, every job is: each carries its watts of a node.
+Not released are jobs that their users hold, jobs of several components, and jobs that fit the budget at a lower
+frequency only (``needs-controller``: their licence is the whole pool, not what they would draw). Under power domains
+only jobs are released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller. Every
+job is safe where Slurm counts the domains itself (``RESOURCE``), and all that runs: each carries its watts of a node.
 """
 
 from __future__ import annotations
@@ -265,21 +265,20 @@ def _kind(write: Write) -> str:
 
 
 def held_for_controller(snapshot: Snapshot) -> list[Job]:
-    """Return the jobs to release, in order of submission; of a job of several components the first one.
+    """Return the jobs to release, in order of submission.
 
-    Not one of which a component carries no watts yet.
+    None of several components, whatever its mark says: Slurm does not test whether their watts are free when it starts
+    them (docs/cap-held.md), and what is submitted meanwhile may take these watts.
     """
     total_w = snapshot.pool.total if snapshot.pool is not None else 0
-    bare = {row.whole for row in snapshot.jobs if row.whole and row.pending and row.watts < 0}
     found = []
     for row in sorted(snapshot.jobs, key=lambda row: (row.key.submit_s, row.number)):
         details = snapshot.details.get(row.key)
-        if not (row.held and row.pending and row.watts >= 0) or details is None:
+        if not (row.held and row.pending and row.watts >= 0) or row.whole or details is None:
             continue
         if row.held_by == "failed" or user_holds(row, details) or _needs_controller(row, details, total_w):
             continue
-        if row.component == 0 and row.whole not in bare:  # one write releases all components
-            found.append(row)
+        found.append(row)
     return found
 
 
@@ -308,11 +307,7 @@ def safe_anywhere(settings: ReleaseSettings, snapshot: Snapshot, rows: list[Job]
     if RESOURCE in found.licences and not loose:
         return rows
     most_w = found.safe_w(snapshot.jobs)
-    parts: dict[str, list[Job]] = {}
-    for row in snapshot.jobs:
-        if row.whole:
-            parts.setdefault(row.whole, []).append(row)
-    safe = [row for row in rows if all(one.watts <= most_w * max(one.nodes, 1) for one in parts.get(row.whole, [row]))]
+    safe = [row for row in rows if row.watts <= most_w * max(row.nodes, 1)]
     if len(safe) < len(rows):
         say(f"{len(rows) - len(safe)} jobs draw more than {max(most_w, 0)} W a node and wait, for the power domains")
     return safe

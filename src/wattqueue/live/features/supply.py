@@ -126,7 +126,10 @@ class SupplyLines:
         if found.postponed:
             yield f"{found.postponed} starts wait for nodes whose power domains have room"
         if self.components:
-            yield f"{self.components} components of heterogeneous jobs are held: Slurm would place them in any domain"
+            text = (
+                f"{self.components} components of heterogeneous jobs never start: Slurm would place them in any domain"
+            )
+            yield f"{text}; cancel these jobs, and submit their components as jobs of their own"
 
 
 def least_rooms_uw(domains: LiveDomains, now_s: float) -> list[float]:

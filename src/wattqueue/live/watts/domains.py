@@ -32,7 +32,7 @@ from wattqueue.live.files.supply_limits import GATE, RESOURCE, is_pinned
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.placement import NAMED, NAMED_ATTEMPTS, UW, ChosenStart, asked_of
 from wattqueue.live.planner import RoundState, stage
-from wattqueue.live.table import Stage
+from wattqueue.live.table import Owner, Stage
 from wattqueue.live.world import Layout
 from wattqueue.model.supply import SupplyDomain, counted_uw
 
@@ -201,6 +201,9 @@ class LiveDomains(DomainRooms):
             row: Job = now.jobs.row[slot]
             if row.held and (GATE, 1) not in row.domains and row.key not in starting:
                 yield JobGoal(row.key, domains=((GATE, 1),), why="it is held for the controller")
+        for row in now.jobs.rows(now.jobs.at([Stage.HELD], Owner.HANDED_OVER)) if self._controls(now) else []:
+            if row.component == 0 and row.watts >= 0 and (GATE, 1) not in row.domains:
+                yield JobGoal(row.key, domains=((GATE, 1),), why="under power domains its components never start")
 
     def _is_bound(self, now: RoundState, one: ChosenStart) -> bool:
         """Whether a start cannot have the nodes that the policy chose."""
