@@ -84,7 +84,7 @@ def test_tasks_of_an_array_are_booked_by_themselves_and_components_wait_together
     each = ["-N", "1", "-t", str(LIMIT_MIN)]
     gate = site.root / "gates/all"
     gate.parent.mkdir(exist_ok=True, mode=0o755)
-    array = site.lab.submit("--array=1-4", *each, f"--wrap=until [ -e {gate} ]; do sleep 0.1; done")
+    array = site.lab.submit("--array=1-4", *each, f"--wrap=until [ -e {gate} ]; do sleep 0.1; done; sleep 10")
     site.wait("three tasks", lambda: sum(state == "RUNNING" for state in site.lab.states().values()) == 3)
     done = site.lab.run(["sbatch", "--parsable", "-o", "/dev/null", *each, ":", *each, "--wrap=sleep 10"], user=USER)
     whole = done.out.strip().split(";")[0]

@@ -26,6 +26,7 @@ from wattqueue.live.controller import Controller
 from wattqueue.live.features.budgets import AWAITED_S, LATE_S, LiveBudgets
 from wattqueue.live.features.budgets_shown import forecast
 from wattqueue.live.features.job_energy import EnergyRecorder
+from wattqueue.live.features.learning import FORGET_S
 from wattqueue.live.files.energy_records import BUDGETS, EnergyFolder
 from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.live.shared_nodes import SharedNodes
@@ -206,15 +207,37 @@ def test_a_job_that_ended_meanwhile_used_what_the_accounting_says(tmp_path: Path
     assert sum(book.used.values()) == pytest.approx(150e3 * (job.end_s - job.start_s), rel=1e-9)
 
 
-def test_a_job_that_nobody_measured_used_the_most(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_job_that_is_too_short_to_be_measured_is_booked_soon(tmp_path: Path, *, asks: bool) -> None:
+    """It kept what was set aside for two hours: it began and ended between two looks, and no record of it comes."""
+    slurm = lab()
+    file(tmp_path, 1.5 * most_kwh(1, 600.0))
+    more: dict[str, Any] = {"accounting": Accounting(lab())} if asks else {}
+    controller = start(slurm, tmp_path, **more)
+    rounds(controller, slurm, FORGET_S + 60.0 if asks else 60.0, 30.0)
+    job = slurm.submit(1, 0.5, watts=200, limit_s=600.0, partition="p1")
+    rounds(controller, slurm, 8.0, 1.0)
+    assert job.state == "COMPLETED"
+    rounds(controller, slurm, AWAITED_S + 30.0, 5.0)
+    book = of(controller).books.books[0]
+    conserved(of(controller))
+    assert book.held == {}
+    assert 0.0 < sum(book.used.values()) <= 30.0 * MOST_W * 1e3
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_job_that_nobody_measured_used_the_most(tmp_path: Path, *, asks: bool) -> None:
     slurm = lab()
     file(tmp_path, 10.0)
-    controller = start(slurm, tmp_path)
+    more: dict[str, Any] = {"accounting": Accounting(lab())} if asks else {}
+    controller = start(slurm, tmp_path, **more)
     job = slurm.submit(1, 100.0, watts=200, limit_s=600.0, partition="p1")
     rounds(controller, slurm, 20.0)
     slurm.step(5_000.0)
-    controller = start(slurm, tmp_path)
-    rounds(controller, slurm, AWAITED_S + 120.0, 60.0)
+    controller = start(slurm, tmp_path, **more)
+    rounds(controller, slurm, AWAITED_S + 10.0, 10.0)
+    assert bool(of(controller).books.books[0].held) == asks
+    rounds(controller, slurm, FORGET_S if asks else 0.0, 60.0)
     book = of(controller).books.books[0]
     assert book.held == {}
     assert sum(book.used.values()) == round(MOST_W * 1e3 * (600.0 + LATE_S))
@@ -621,7 +644,7 @@ def test_components_that_slurm_cannot_start_keep_what_is_set_aside_and_are_booke
     fill = [slurm.submit(1, 9_000.0, watts=200, limit_s=12_000.0, partition="p2", account="chem") for _ in range(4)]
     rounds(controller, slurm, 10.0)
     whole = slurm.submit_whole(["p2", "p2"], 100.0, watts=200, limit_s=600.0, account="phys")
-    rounds(controller, slurm, AWAITED_S + 600.0, 60.0)
+    rounds(controller, slurm, 7_800.0, 60.0)
     books = of(controller)
     (book,) = books.books.books
     assert {job.state for job in fill} == {"RUNNING"}

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wattqueue.live.features.budget_rows import StoredBooks
-from wattqueue.live.files.energy_records import EnergyFolder
+from wattqueue.live.files.energy_records import EnergyFolder, run_name
 from wattqueue.live.planner import RoundState
 from wattqueue.model.budgets import Book
 from wattqueue.model.machine import Machine
@@ -124,8 +124,3 @@ def _left_j(book: Book, now_s: float) -> Iterator[float]:
         yield from (
             (budget.limit(period) - book.booked(period)) / 1e3 for period in {first, *book.total} if period >= first
         )
-
-
-def run_name(job: str, submit_s: float) -> str:
-    """Return the name of a run in the books."""
-    return f"{job}@{submit_s:.0f}"

@@ -4,7 +4,8 @@ The books are rows of the controller's database (``ControllerState.books``): wha
 and begin of the period, and what was used of each period. Everything that a round changes is stored in one
 transaction, before any job is released: a controller that is killed at any moment finds books in which each job is
 either set aside or used, and nothing twice. A job that ended while no controller was at work has its record
-(``live.files.energy_records``) or is awaited for ``AWAITED_S``; without one it used the most that it could.
+(``live.files.energy_records``) or is awaited while the accounting may report it; without one it used the most that it
+could.
 
 Who asks (``wattqueue budget``) reads a file of each user, as for records of jobs.
 """
@@ -27,11 +28,11 @@ from wattqueue.errors import WattQueueError, nearest
 from wattqueue.formats.budgets import read_budgets
 from wattqueue.live.cluster import Details, Job
 from wattqueue.live.extension import Extension, beside
-from wattqueue.live.features.budget_room import BudgetRoom, run_name
+from wattqueue.live.features.budget_room import BudgetRoom
 from wattqueue.live.features.budget_rows import AHEAD_S, SetAside, StoredBooks
 from wattqueue.live.features.budgets_shown import DAY_S, DAYS, BudgetsShown
 from wattqueue.live.features.job_energy import EnergyRecorder
-from wattqueue.live.files.energy_records import USERS, EnergyFolder, EnergyRecord, read_records
+from wattqueue.live.files.energy_records import USERS, EnergyFolder, EnergyRecord, read_records, run_name
 from wattqueue.live.files.followed import refuse_pipe
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import Planner, RoundState
@@ -45,8 +46,8 @@ AGAIN_S = 60.0
 """How often it is decided again where nothing happened."""
 LATE_S = 180.0
 """Slurm ends a job so long after its limit at most: it looks every 30 s, and gives KillWait."""
-AWAITED_S = 7_200.0
-"""So long a job that is gone is awaited in the records."""
+AWAITED_S = 60.0
+"""So long a job that is gone is awaited in the records, where the accounting reports it no more."""
 NONE: Slots = np.zeros(0, np.int64)
 BARRED = "budget "
 """Begin of the reason of a job that a budget bars."""
@@ -141,6 +142,8 @@ class LiveBudgets:
     folder: EnergyFolder
     awaits: bool = False
     """Whether the accounting may still measure what a record calls modelled."""
+    expects: Callable[[str, float], bool] = lambda _name, _now_s: False
+    """Whether the accounting may still report a run by its name, at a time."""
     problem: str = ""
     _ended: dict[str, EnergyRecord] = field(default_factory=dict)
     """Final records of jobs that are not settled yet."""
@@ -285,8 +288,8 @@ class LiveBudgets:
                 self._end(name, record.start_s, record.start_s + run_s, record.energy_j / run_s)
             elif one.start_s < 0.0 and name in waits:  # it did not start
                 self._drop(name)
-            elif now.now_s - self._gone_s[name] >= AWAITED_S:  # it ran since its release at most
-                start_s = abs(one.start_s)
+            elif now.now_s - self._gone_s[name] >= AWAITED_S and not self.expects(name, now.now_s):
+                start_s = abs(one.start_s)  # since its release at most
                 end_s = min(start_s + min(one.demand.span_s, LONGEST_S), self._gone_s[name])
                 self._end(name, start_s, max(end_s, start_s), one.demand.watts)
 
@@ -426,7 +429,7 @@ def _name(row: Job) -> str:
 def budgets_extension(budgets: LiveBudgets, energies: EnergyRecorder) -> Extension:
     """Return the stages that keep budgets."""
     energies.final, budgets.awaits = budgets.final, energies.accounting is not None
-    budgets.accounts = lambda: energies.accounts
+    budgets.accounts, budgets.expects = (lambda: energies.accounts), energies.expects
     shown = BudgetsShown(budgets.stored, budgets.waiting, energies.folder)
     room = BudgetRoom(budgets.stored, energies.folder)
 

@@ -33,7 +33,7 @@ from wattqueue.live.config import EnergySection
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.features.learning import FORGET_S
 from wattqueue.live.features.teaching import ACCOUNTING_S
-from wattqueue.live.files.energy_records import EnergyFolder, EnergyRecord, Label
+from wattqueue.live.files.energy_records import EnergyFolder, EnergyRecord, Label, run_name
 from wattqueue.live.files.followed import refuse_pipe
 from wattqueue.live.files.stamp import Stamp, stamp_of
 from wattqueue.live.planner import RoundState
@@ -280,6 +280,11 @@ class EnergyRecorder:
         self.folder.append(record, self._managers.get(record.account, ()))
         if now.now_s - self._begun_s < FORGET_S:
             self._seen.add(key)
+
+    def expects(self, name: str, now_s: float) -> bool:
+        """Whether the accounting may still report a run, by ``run_name``: one seen to end, or from before the begin."""
+        late = now_s - self._begun_s < FORGET_S
+        return self.accounting is not None and (late or any(run_name(*key) == name for key in self._open))
 
     @property
     def accounts(self) -> Collection[str]:

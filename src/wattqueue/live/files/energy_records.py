@@ -193,6 +193,11 @@ def _running_line(record: EnergyRecord) -> str:
     return f"{record.job} {figures} {record.submit_s:.0f} {record.start_s:.0f} {record.nodes}\n"
 
 
+def run_name(job: str, submit_s: float) -> str:
+    """Return the name of a run in the books."""
+    return f"{job}@{submit_s:.0f}"
+
+
 def of_account(folder: Path, account: str) -> Path:
     """Return the folder of an account; the mark keeps a name such as ``..`` from being another folder."""
     return folder / ACCOUNTS / f"={quote(account, safe='')}"
