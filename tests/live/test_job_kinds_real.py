@@ -13,6 +13,7 @@ from tests.live.node_counters import IDLE_W, NodeCounters
 from tests.live.power_model import steady
 from tests.live.site import NET_W, Site, as_account
 from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, USER, wait_for
+from tests.live.test_holds_real import run_again
 from tests.live.test_shared_real import sharing
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
@@ -54,8 +55,10 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
     lab = site.lab
     counters = NodeCounters(site, 1e9, lambda _: steady(SHARE))
     with counters, sharing(site, f"[energy]\n{counters.sources}\n") as file:
-        array = lab.submit("--array=1-2", "-N", "1", "-p", "p1", seconds=25)
-        wait_for("both tasks", lambda: finished(site, array) == 2)
+        # beside all the others: two jobs share a node
+        both = [site.gated("-n", "1", "-p", "p2", "-w", "n5") for _ in range(2)]
+        array = lab.submit("--array=1-2", "-N", "1", "-p", "p1", seconds=15)
+        wait_for("both tasks", lambda: finished(site, array) == 2, step_s=0.5)
         runs = recorded(site, file, array, 2)
         assert {run["job"] for run in runs} == {f"{array}_1", f"{array}_2"}
         for run in runs:
@@ -63,9 +66,9 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
             assert run["label"] in {"measured", "modelled"}  # on a busy machine a short run may have no reading
 
         parts = ["-N", "1", "-p", "p1", ":", "-N", "1", "-p", "p1"]
-        done = lab.run(["sbatch", "--parsable", "-o", "/dev/null", *parts, "--wrap=sleep 25"], user=USER)
+        done = lab.run(["sbatch", "--parsable", "-o", "/dev/null", *parts, "--wrap=sleep 15"], user=USER)
         het = done.out.strip().split(";")[0]
-        wait_for("both components", lambda: finished(site, het) == 2)
+        wait_for("both components", lambda: finished(site, het) == 2, step_s=0.5)
         runs = recorded(site, file, het, 2)
         assert {run["job"] for run in runs} == {f"{het}+0", f"{het}+1"}
         for run in runs:
@@ -77,9 +80,8 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
         again = site.gated("-N", "1", "-p", "p1", "--requeue")
         site.wait_running([again])
         wait_for("its figure", lambda: figure(site, file, again) == "measured", step_s=1.0)
-        first_s = lab.field(again, "StartTime", epoch=True)
         lab.run(["scontrol", "requeue", again])
-        wait_for("its second run", lambda: second_run(site, again, first_s), step_s=0.5)
+        run_again(site, again)
         wait_for("its figure", lambda: figure(site, file, again) == "measured", step_s=1.0)
         site.open_gate(again)
         runs = recorded(site, file, again, 2)
@@ -88,8 +90,6 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
             right(run, JOB_W)
         assert asked_text(site, file, again)[0].startswith(f"job {again} (2 runs): ")
 
-        both = [site.gated("-n", "1", "-p", "p2", "-w", "n5") for _ in range(2)]
-        site.wait_running(both)
         wait_for("figures", lambda: {figure(site, file, job) for job in both} == {"attributed"}, step_s=1.0)
         site.open_gate(*both)
         runs = [recorded(site, file, job, 1)[0] for job in both]
@@ -141,7 +141,3 @@ def finished(site: Site, job: str) -> int:
     """How many tasks or components of a job are completed."""
     rows = site.lab.jobs(fields="%i|%T")
     return sum(state == "COMPLETED" for name, state in rows if name.startswith((f"{job}_", f"{job}+")))
-
-
-def second_run(site: Site, job: str, first_s: str) -> bool:
-    return site.lab.states().get(job) == "RUNNING" and site.lab.field(job, "StartTime", epoch=True) != first_s

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.live.site import Site, as_operator, cap_text
-from tests.live.slurmlab import wait_for
+from tests.live.site import Site, as_account, cap_text
+from tests.live.slurmlab import OPERATOR, wait_for
 from tests.page.served import look, served
 from tests.report.chromium import Browser
 
 pytestmark = [pytest.mark.slurm, pytest.mark.browser, pytest.mark.compiled, pytest.mark.xdist_group("arena-2")]
+SERVE = "from wattqueue.live.files import liveness; liveness.OLD_S = 6.0; from wattqueue.cli import main; main()"
+"""The program of the page; a silent controller counts as such after 6 s, not 20: the test waits for it three times."""
 SHOWN = """(() => {
   const cells = (id) => [...document.querySelectorAll(`#${id} tbody tr`)].map((row) => row.cells[0].textContent);
   const nodes = {};
@@ -55,7 +57,7 @@ def test_the_page_shows_what_slurm_shows(site: Site, browser: Browser) -> None:
     runs = [site.gated("-N", "2", "-J", name), site.gated("-N", "2")]
     waits = [site.gated("-N", "2", "-J", name) for _ in range(3)]
     site.wait_running(runs)
-    with served(config, *as_operator(), env=site.env) as page:
+    with served(config, *as_account(OPERATOR, "-c", SERVE), env=site.env) as page:
         look(browser, page.url, token="")
         wait_for("the page to agree with Slurm", lambda: agrees(site, browser), step_s=0.3)
         shown = browser.js(SHOWN)
