@@ -63,6 +63,7 @@ def files_of(folder: Path) -> dict[str, int]:
 
 
 @as_root
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(not COMPILES, reason="this mode compiles nothing")
 @pytest.mark.usefixtures("python")
