@@ -20,7 +20,7 @@ author = "The WattQueue maintainers"
 copyright = "the WattQueue maintainers"  # noqa: A001  the name that Sphinx reads
 version = release = wattqueue.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "quick"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "adr/template.md"]

@@ -1,7 +1,4 @@
-"""Docstrings are plain text: paragraphs, lists, ``code``. This makes valid reStructuredText of any of them.
-
-And names in signatures are found in less time (``Names``).
-"""
+"""Docstrings are plain text: paragraphs, lists, ``code``. This makes valid reStructuredText of any of them."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
-
-from sphinx.domains.python import ObjectEntry, PythonDomain
 
 LABEL = re.compile(r"^(Shapes?|Invariants?|Raises|References?|Units?|Returns|Symbols|Events): ")
 ITEM = re.compile(r"^([-*]|\d+\.) +")
@@ -68,29 +63,7 @@ def escaped(text: str) -> str:
     return "".join(p if p.startswith("``") else SPECIAL.sub(r"\\\1", p) for p in pieces)
 
 
-class Names(PythonDomain):
-    """Sphinx' names of Python objects; those that no page describes (``float``, ``Path``) are known at once.
-
-    Sphinx reads the whole list of objects up to three times for each of them, which took a quarter of a build.
-    """
-
-    _known: tuple[int, frozenset[str]] = 0, frozenset()
-
-    def find_obj(self, env: Any, modname: str, classname: str, name: str, *kind: Any) -> list[tuple[str, ObjectEntry]]:
-        """Objects of a name; none where no object's name ends as this one does."""
-        if name.removesuffix("()").rpartition(".")[2] not in self._endings():
-            return []
-        return super().find_obj(env, modname, classname, name, *kind)
-
-    def _endings(self) -> frozenset[str]:
-        """The last parts of all names."""
-        if self._known[0] != len(self.objects):
-            self._known = len(self.objects), frozenset(name.rpartition(".")[2] for name in self.objects)
-        return self._known[1]
-
-
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
-    app.add_domain(Names, override=True)
     app.connect("autodoc-process-docstring", process)
     return {"parallel_read_safe": True}
