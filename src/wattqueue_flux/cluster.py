@@ -63,15 +63,12 @@ class Instructions(Protocol):
 
     def start(self, start: Grant) -> None:
         """Answer the request, soon. Raises: ClusterError where it was answered already."""
-        ...
 
     def signal(self, job_id: int, number: int) -> None:
         """Send a signal to the processes of a job."""
-        ...
 
     def drain(self, rank: int, *, on: bool) -> None:
         """Drain a node, or take that back."""
-        ...
 
 
 class StartsBeside:

@@ -22,11 +22,8 @@ run_dir = "run"
 [flux]
 """
 SCRIPT = """\
-# Run by: flux start -Sbroker.module-nopanic=1 bash start.sh
-set -e
-cd "$(dirname "$0")"
-flux module unload sched-simple
-flux module unload resource
+set -e; cd "$(dirname "$0")"
+flux module unload sched-simple; flux module unload resource
 flux kvs put resource.R="$(flux R encode -r0-{last} -c0-3 -H 'node[1-{nodes}]')"
 flux module load resource noverify monitor-force-up
 flux module load {module} config=$PWD/live.toml

@@ -99,8 +99,7 @@ def details_of(jobspec: Mapping[str, Any], uid: int) -> Details:
     Raises: InputError for watts that are none.
     """
     system = system_of(jobspec)
-    own = system.get("wattqueue") or {}
-    own = own if isinstance(own, Mapping) else {}
+    own = one if isinstance(one := system.get("wattqueue"), Mapping) else {}
     command = (jobspec.get("tasks") or [{}])[0].get("command") or [""]
     name = (system.get("job") or {}).get("name") or str(command[0]).rpartition("/")[2]
     comment = f"wattqueue:{own['consent']}" if "consent" in own else ""

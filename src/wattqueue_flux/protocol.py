@@ -16,16 +16,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from flux.constants import FLUX_POLLIN
+from flux.constants import FLUX_POLLIN, FLUX_RPC_STREAMING
 from flux.job import JobID, event_watch_async
 from flux.kvs import KVSTxn, commit_async
 from flux.resource import ResourcePool
 from flux.scheduler import AllocRequest, Scheduler
 
-from wattqueue.live.cluster import ClusterError
-from wattqueue_flux.cluster import FluxCluster, Grant
+from wattqueue.live.cluster import ClusterError, JobKey
+from wattqueue_flux.cluster import TOTAL_W, FluxCluster, Grant
 from wattqueue_flux.nodes import Cache
 
 T = TypeVar("T")
@@ -35,6 +36,11 @@ SWITCH_S = 1e-4
 """How long the thread of a round keeps the interpreter while a request waits for it; each takes it some 20 times."""
 TOGETHER = 50
 """Starts whose R are stored in one transaction; requests come between two of them."""
+
+
+def key_of(jobid: int, t_submit: float) -> JobKey:
+    """Return the key of a job."""
+    return JobKey(str(JobID(jobid).f58plain), t_submit)
 
 
 def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,6 +92,18 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
         except Exception:
             event_watch_async(self.handle, jobid).then(self._ends, jobid)
             raise
+
+    def _sched_hello(self) -> None:
+        """Take over what runs. Nothing starts beside a job that Flux passes over, since its R cannot be read."""
+        super()._sched_hello()
+        asked = self.handle.rpc("job-manager.sched-hello", {"partial-ok": True}, flags=FLUX_RPC_STREAMING)
+        with suppress(OSError):  # the end of the list
+            while job := asked.get():
+                if job["id"] not in self.cluster.jobs:
+                    key = key_of(job["id"], job["t_submit"])
+                    self.failed("until it has ended, since its R cannot be read", key.name)
+                    self.cluster.runs(job["id"], key, job["userid"], (), 0.0, 0.0, TOTAL_W)
+                asked.reset()
 
     @guarded
     def _ends(self, future: Any, jobid: int) -> None:

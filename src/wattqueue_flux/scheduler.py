@@ -20,7 +20,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from flux.job import JobID
 from flux.kvs import get_key_direct
 
 from wattqueue.errors import InputError, WattQueueError
@@ -39,7 +38,7 @@ from wattqueue_flux.examine import TESTED
 from wattqueue_flux.forecast import annotations_of, least_w, most_room_w
 from wattqueue_flux.jobspec import NodeNeed, details_of
 from wattqueue_flux.nodes import FluxInstance, nodes_of, partitions_of
-from wattqueue_flux.protocol import SafeScheduler, guarded
+from wattqueue_flux.protocol import SafeScheduler, guarded, key_of
 from wattqueue_flux.section import load_flux_config
 from wattqueue_flux.wanted import Wanted, ranks_of
 
@@ -61,11 +60,9 @@ class WattQueueScheduler(SafeScheduler):
         super().__init__(handle, *args)
         if not any(one.startswith("log-level=") for one in args):
             self.log.level = "notice"  # the pool logs each allocation at the level above
-        config, left = _option(self._pending_args, "config")
-        self._pending_args: list[str] = left
+        config, self._pending_args = _option(self._pending_args, "config")
         if not config:
             raise ValueError("state the controller's configuration: config=/etc/wattqueue/live.toml")
-        self.wanted = Wanted()
         self._due_s, self._loaded_s, self._collect_s = 0.0, time.time(), time.monotonic()
         self._step_s = math.inf
         """When the cap changes next, as announced."""
@@ -81,8 +78,8 @@ class WattQueueScheduler(SafeScheduler):
         self.config, self.section = load_flux_config(path)
         self.machine = managed_machine(self.config)
         resources = get_key_direct(self.handle, "resource.R")
-        limit_s = self.section.no_limit_s
-        self.cluster = FluxCluster(self._instance(resources), self, time.time, math.inf if limit_s is None else limit_s)
+        limit_s = self.section.no_limit_s or math.inf
+        self.cluster = FluxCluster(self._instance(resources), self, time.time, limit_s)
         self.controller: Controller = assemble(self.config, self.cluster)
         applier, layout = self.controller.applier, self.controller.planner.layout
         applier.journal = StartsBeside(applier.journal, self.cluster.waits)
@@ -109,7 +106,7 @@ class WattQueueScheduler(SafeScheduler):
         ranks = ranks_of(R)
         watts = self._watts_of(jobid, ranks)
         times = float(execution.get("starttime", 0.0)), float(execution.get("expiration", 0.0))
-        self.cluster.runs(jobid, _key(jobid, t_submit), userid, ranks, *times, watts)
+        self.cluster.runs(jobid, key_of(jobid, t_submit), userid, ranks, *times, watts)
         super().hello(jobid, priority, userid, t_submit, R)
 
     def _watts_of(self, jobid: int, ranks: Collection[int]) -> int | None:
@@ -140,7 +137,7 @@ class WattQueueScheduler(SafeScheduler):
             return
         self.requests[jobid] = request
         self._queue.append(jobid)
-        self.cluster.queued(jobid, _key(jobid, t_submit), userid, priority, need, details)
+        self.cluster.queued(jobid, key_of(jobid, t_submit), userid, priority, need, details)
 
         def answer(why: str) -> None:
             if why and jobid in self.requests and self.cluster.jobs[jobid].row.pending:
@@ -300,10 +297,6 @@ class WattQueueScheduler(SafeScheduler):
             self.controller.run_dir.away()
             self.controller.run_dir.release()
             self.controller.at_end()
-
-
-def _key(jobid: int, t_submit: float) -> JobKey:
-    return JobKey(str(JobID(jobid).f58plain), t_submit)
 
 
 def _noted_w(eventlog: str) -> int | None:

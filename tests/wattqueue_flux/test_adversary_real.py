@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,17 +205,16 @@ class Fight:
         self.reload()  # lost and excluded nodes are back
         self.lab.run("resource", "undrain", "--force", f"0-{NODES - 1}", check=False)
         self.lab.run("python", CLIENT, "release")  # a wide job that was accepted before a reload waits for another cap
-        try:
-            wait_for("a quiet instance", self.at_rest, 600.0, 1.0)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {(self.lab.folder / 'left.json').read_text()[:20_000]}") from error
+        while left := len(self.left()):  # an hour leaves a thousand, most of them held
+            try:
+                wait_for(f"the end of one of {left} jobs", lambda: len(self.left()) < left, 120.0, 1.0)
+            except AssertionError as error:
+                seen = {"stats": self.lab.stats(), "left": self.left(), "log": self.lab.log()[-20_000:]}
+                raise AssertionError(f"{error}: {json.dumps(seen)}") from error
 
-    def at_rest(self) -> bool:
-        """Whether every job has ended; else note what has not."""
-        left = self.lab.jobs(ended=False)
-        seen = {"stats": self.lab.stats(), "left": left, "log": self.lab.log().splitlines()[-100:]}
-        (self.lab.folder / "left.json").write_text(json.dumps(seen, indent=1))
-        return not left
+    def left(self) -> list[dict[str, Any]]:
+        """Jobs that have not ended."""
+        return self.lab.jobs(ended=False)
 
 
 def check_ledger(lab: Lab, record: Record, fought: Fight) -> None:

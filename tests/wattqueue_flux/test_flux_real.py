@@ -128,6 +128,23 @@ def test_a_reload_counts_running_jobs_again(lab: Lab) -> None:
 
 
 @real_flux
+def test_nothing_starts_beside_a_job_whose_nodes_cannot_be_read_until_it_has_ended(lab: Lab) -> None:
+    """Flux passes over it at a reload, so that nothing would count it."""
+    (runs,) = lab.submit(1, seconds=600.0)
+    wait_for("a start", lambda: lab.states()["RUN"] == 1)
+    lab.unload()
+    lab.run("kvs", "unlink", f"{lab.run('job', 'id', '--to=kvs', runs).strip()}.R")
+    lab.load()
+    wait_for("a word about it", lambda: "its R cannot be read" in lab.log())
+    lab.submit(3, seconds=0.2)
+    time.sleep(2.0)
+    assert lab.states() == {"RUN": 1, "SCHED": 3}
+    lab.run("cancel", runs)
+    wait_for("the end of all", lambda: ended(lab, 4))
+    assert lab.stats()["used_w"] == 0
+
+
+@real_flux
 def test_a_killed_module_leaves_running_jobs_alone_and_a_reload_counts_them(lab: Lab) -> None:
     first = lab.submit(10, seconds=600.0)
     wait_for("starts", lambda: lab.states()["RUN"] == 10)
