@@ -60,7 +60,7 @@ class WattQueueScheduler(SafeScheduler):
         super().__init__(handle, *args)
         if not any(one.startswith("log-level=") for one in args):
             self.log.level = "notice"  # the pool logs each allocation at the level above
-        config, self._pending_args = _option(self._pending_args, "config")
+        config, self._pending_args = _option(self._pending_args, "config")  # type: ignore[has-type]
         if not config:
             raise ValueError("state the controller's configuration: config=/etc/wattqueue/live.toml")
         self._due_s, self._loaded_s, self._collect_s = 0.0, time.time(), time.monotonic()
