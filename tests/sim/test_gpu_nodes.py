@@ -23,6 +23,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.kernels.state import SupplyLoad
 from wattqueue.model.fragmentation import fragmented_gpus
+from wattqueue.model.holding import UNITS, holds_of
 from wattqueue.model.jobs import NODES_ASKED, Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -206,6 +207,17 @@ def test_fragmented_gpus_are_those_of_single_nodes(seed: int) -> None:
                 if 0 < free < min(int(jobs.nodes[job]), size):
                     total += free * (later - now)
     assert found == (pytest.approx(total / (end - begin)) if end > begin else None)
+
+
+def test_why_a_job_waited_for_a_node() -> None:
+    """Two nodes of four GPUs, three of each in use: two are free, and a job of two waits for nodes, not its turn."""
+    machine = Machine("m", (Partition("gpu", 2, unit="gpu", idle_w=50.0, max_w=400.0, gpus_per_node=4),))
+    jobs = Jobs.build([0.0, 0.0, 1.0], [1, 1, 1], [9.0, 5.0, 5.0], extra={"gpus": np.array([3.0, 3.0, 2.0])})
+    run = simulate(with_units_for_gpus(jobs, machine), machine, load_policy("easy"))
+    assert run.schedule.start_s.tolist() == [0.0, 0.0, 5.0]
+    held = holds_of(run.jobs, run.schedule, machine, Cap.none(), 2)
+    assert [(one.begin_s, one.end_s, one.cause) for one in held] == [(1.0, 5.0, UNITS)]
+    assert fragmented_gpus(run.jobs, run.schedule, machine) == pytest.approx(2 * 4.0 / 10.0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from wattqueue_studies.domains.world import Design, without_tree
 
 SMALL = replace(
     Design.stated(), racks=10, nodes=8, rows=2, jobs=60, widest=20, seeds=2, bounds=(2,), rack_nodes=(24, 28),
-    derated_h=(1.0, 3.0),
+    derated_h=(1.0, 3.0), hall=Design.stated().hall | {"mw": 0.1, "jobs": 40.0, "widest": 6.0},
 )  # fmt: skip
 
 
@@ -68,5 +68,8 @@ def test_a_small_run() -> None:
         assert max(derated["a row derated", part, "row_over_h"]) > 0.0
         assert derated["a row derated", f"{part}{ANNOUNCED}", "row_over_h"] == [0.0, 0.0]
         assert derated["limits as stated", part, "row_over_h"] == [0.0, 0.0]
+    gpus = {(row["setting"], row["metric"]): row["values"] for row in report.figures["gpus"]}
+    assert [gpus[f"limit {limit_w:g} W", "hall_nodes"][0] for limit_w in SMALL.gpu_limits_w] == [14, 16, 19, 24]
+    assert all(gpus[f"limit {limit_w:g} W", "overshoot_percent"] == [0.0, 0.0] for limit_w in SMALL.gpu_limits_w)
     assert "Nodes behind breakers" in "\n".join(report.lines())
     assert report.html().count("rack001") > 0

@@ -6,29 +6,14 @@ GPUs are *fragmented* for it.
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.gpu_nodes import gpus_by_node, node_changes
 from wattqueue.model.holding import longest_waiting
-from wattqueue.model.jobs import NODES_ASKED, Floats, Jobs
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.ranges import ranges
-from wattqueue.model.schedule import HeldUnits, Schedule
-
-
-def gpus_by_node(machine: Machine, columns: Container[str]) -> NDArray[np.int32]:
-    """Return the GPUs of a node in partitions that give them by node, 0 for others. Shape (P,).
-
-    Where a unit is a GPU, nodes have several, and jobs say how many GPUs they ask for: ``columns`` has ``NODES_ASKED``.
-    """
-    stated = NODES_ASKED in columns
-    return np.array(
-        [part.units_per_node if stated and part.unit == "gpu" and part.units_per_node > 1 else 0
-         for part in machine.partitions],
-        np.int32,
-    )  # fmt: skip
+from wattqueue.model.schedule import Schedule
 
 
 def fragmented_gpus(jobs: Jobs, schedule: Schedule, machine: Machine) -> float | None:
@@ -67,27 +52,9 @@ def _fragmented(
     need: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Return the fragmented GPUs of partition p at times ``here``, for jobs of ``need`` units. Shapes (k,)."""
-    at, before, after = _changes(schedule, machine, p, of_node, times)
+    at, before, after = node_changes(schedule, machine, p, of_node, times)
     each, found = np.minimum(need, of_node), np.zeros(len(here), np.int64)
     for units in range(1, of_node):
         change = np.bincount(at, units * ((after == units).astype(np.int64) - (before == units)), len(times))
         found += np.where(each > units, np.cumsum(change)[here].astype(np.int64), 0)
     return found
-
-
-def _changes(
-    schedule: Schedule, machine: Machine, p: int, of_node: int, times: Floats
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return each change of a node's free units: place of its time, free units before and after it. Shapes (c,)."""
-    held, first = HeldUnits.of(schedule), int(machine.unit_start[p])
-    mine = schedule.ran[held.job] & (machine.option_partition[np.maximum(schedule.option, 0)][held.job] == p)
-    job, low, high = held.job[mine], held.low[mine] - first, held.high[mine] - first
-    count = (high // of_node - low // of_node + 1).astype(np.int64)
-    node, row = ranges((low // of_node).astype(np.int64), count), np.repeat(np.arange(len(job)), count)
-    units = np.minimum(high[row], (node + 1) * of_node - 1) - np.maximum(low[row], node * of_node) + 1
-    at = np.searchsorted(times, np.concatenate((schedule.start_s[job[row]], schedule.end_s[job[row]])))
-    node, change = np.concatenate((node, node)), np.concatenate((-units, units))
-    order = np.lexsort((at, node))
-    node, change = node[order], change[order]
-    after = of_node + np.cumsum(change)  # each node ends wholly free, as it began
-    return at[order], after - change, after

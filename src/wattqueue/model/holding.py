@@ -1,10 +1,10 @@
 """What held a job of a run back: units, watts under the cap, a power domain, or its turn (rules 8, 13 and 22).
 
 At each instant of its wait a job is tested as the pass tests it, at the watts that the ledger counted when it started:
-free units of its partition, room under the cap, then the most units that fit under all domains. Of domains that hold it
-back the one is named that forbids most units; where several forbid as many, as equal racks do, the first of them stands
-for all, and their number is given. A job that passes all three waits for its *turn*: jobs before it in the
-queue, a reservation, a policy that holds it.
+free units of its partition (or nodes with free GPUs, rule 23), room under the cap, then the most units that fit under
+all domains. Of domains that hold it back the one is named that forbids most units; where several forbid as many, as
+equal racks do, the first of them stands for all, and their number is given. A job that passes all three waits for its
+*turn*: jobs before it in the queue, a reservation, a policy that holds it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.gpu_nodes import short_of_nodes
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import Schedule
@@ -89,7 +90,7 @@ def _causes(
     tree = held.tree(machine)
     domains = machine.supply_tree.domains
     part = machine.option_partition[np.maximum(schedule.option, 0)].astype(np.int64)
-    first = 0
+    short, first = short_of_nodes(jobs, schedule, machine, times, head), 0
     for moment in moments(tree, held, times, machine, cap):
         here = slice(first, first + len(moment.time_s))
         first = here.stop
@@ -100,6 +101,7 @@ def _causes(
         free = at.free[part[job], :, np.arange(len(there))].T
         found, tied = np.full(len(moment.time_s), TURN), np.zeros((len(domains), len(moment.time_s)), np.bool_)
         found[there], most = _cause(tree, at, free, need, each)
+        found[short[here] & (found == TURN)] = UNITS
         tied[np.array(tree.domain, np.int64)[:, np.newaxis], there] = most
         yield here, found, tied
 

@@ -140,7 +140,7 @@ def domains_of(
     """Return the power domains that can hold jobs back, and nodes of GPUs. ``ranked``: units are taken by rank."""
     if not machine.supply and NODES_ASKED not in jobs.extra:
         return no_supply()
-    from wattqueue.model.fragmentation import gpus_by_node
+    from wattqueue.model.gpu_nodes import gpus_by_node
     from wattqueue.policy.supply import require_by_node, supply_limits
 
     of_node = gpus_by_node(machine, jobs.extra)

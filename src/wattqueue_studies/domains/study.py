@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from wattqueue.model.domain_load import added_w, domain_loads
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap
 from wattqueue.model.stranding import racks_a_job, stranded
 from wattqueue.policy.policy import load_policy
 from wattqueue.report.compare.stats import estimate, with_interval
@@ -29,6 +31,7 @@ TOLD = published("wattqueue_studies.domains")
 CAP, LOWEST, BALANCED = "one cap", "lowest", "watt-balanced"
 STRANDED, RACKS, WAIT, MAKESPAN = "stranded_percent", "racks", "wait_h", "makespan_h"
 OVER, OVERSHOOT, ROW_OVER = "over_percent", "overshoot_percent", "row_over_h"
+NODES, PER_MW, HALL = "hall_nodes", "work_per_mw", "hall"
 ANNOUNCED = ", announced"
 """Ending of placements under a pass that looks ahead to limits."""
 
@@ -72,7 +75,9 @@ class DomainsStudy:
         levels = swept(mixes, list(placements), 0.0)
         breakers = swept(sizes, [LOWEST, BALANCED], design.error)
         derated = swept(rows, names, 0.0)
-        return report(design, levels, breakers, derated, maps(design))
+        halls = {f"limit {limit_w:g} W": design.gpu_hall(limit_w) for limit_w in design.gpu_limits_w}
+        gpus = sweep(lambda hall, seed: hall_trial(design, hall, seed), halls, [HALL], seeds, threads=self.threads)
+        return report(design, Tables(levels, breakers, derated, gpus), maps(design))
 
 
 def placements_of(design: Design) -> dict[str, dict[str, object]]:
@@ -167,8 +172,38 @@ def maps(design: Design) -> list[Drawn]:
     return found
 
 
-def report(design: Design, levels: Samples, breakers: Samples, derated: Samples, drawn: list[Drawn]) -> StudyReport:
+def hall_trial(design: Design, hall: Machine, seed: int) -> Trial:
+    """Return what simulates jobs on nodes of GPUs under the hall's limit, each counted at its promised maximum."""
+    jobs, mw = design.draw_for_gpus(seed), design.hall["mw"]
+
+    def simulated(_: str) -> TrialFigures:
+        limited = hall.partitions[0].frequency_count > 1
+        row = load_policy("easy", estimator="maximum", frequency="frequency-window" if limited else "highest")
+        run = simulate(jobs, hall, row, cap=Cap.constant(mw * 1e6))
+        end = float(run.schedule.end_s[run.schedule.ran].max())
+        work = float((jobs.nodes * jobs.runtime_s)[run.schedule.ran].sum())
+        wait = (run.schedule.start_s - jobs.submit_s)[run.schedule.ran]
+        most = float(run.power.scope_w(hall.cap_scope).max())
+        return TrialFigures.of(run, {
+            NODES: float(hall.units), PER_MW: work / end / mw, WAIT: float(wait.mean()) / HOUR_S,
+            MAKESPAN: end / HOUR_S, OVERSHOOT: 100.0 * max(most / (mw * 1e6) - 1.0, 0.0),
+        })  # fmt: skip
+
+    return simulated
+
+
+class Tables(NamedTuple):
+    """What was simulated, a table each."""
+
+    levels: Samples
+    breakers: Samples
+    derated: Samples
+    gpus: Samples
+
+
+def report(design: Design, tables: Tables, drawn: list[Drawn]) -> StudyReport:
     """Return tables, claims and figures."""
+    levels, breakers, derated, gpus = tables
     claims = ClaimTable([*TOLD.judge(levels).rows, *TOLD.judge(derated).rows], TOLD.draws)
     nodes = design.racks * design.nodes
     parts = [
@@ -176,6 +211,8 @@ def report(design: Design, levels: Samples, breakers: Samples, derated: Samples,
         table(breakers, (OVER, OVERSHOOT, STRANDED, WAIT, MAKESPAN),
               f"Nodes behind breakers of {design.breaker_nodes} nodes at their maximum"),
         table(derated, (ROW_OVER, STRANDED, WAIT, MAKESPAN), "A row derated for 8 h, announced and not"),
+        table(gpus, (NODES, PER_MW, WAIT, MAKESPAN, OVERSHOOT),
+              f"Nodes of GPUs in a hall of {design.hall['mw']:g} MW, by the limit at which they all fit"),
     ]  # fmt: skip
     return TOLD.report(
         claims,
@@ -183,8 +220,8 @@ def report(design: Design, levels: Samples, breakers: Samples, derated: Samples,
         f"{design.seeds} seeds.",
         lede=f"A tree strands watts, and a placement that levels them gets most back. {claims.summary}.",
         parts=parts,
-        figures={"levels": levels.rows(), "breakers": breakers.rows(), "derated": derated.rows()},
-        simulated=(levels, breakers, derated),
+        figures={"levels": levels.rows(), "breakers": breakers.rows(), "derated": derated.rows(), "gpus": gpus.rows()},
+        simulated=tables,
         drawn=drawn,
     )
 

@@ -36,6 +36,8 @@ class Design:
     error: float
     derated: float
     derated_h: tuple[float, float]
+    gpu_limits_w: tuple[float, ...]
+    hall: dict[str, float]
     mixes: dict[str, tuple[float, float]]
 
     @classmethod
@@ -100,6 +102,28 @@ class Design:
             return replace(domain, limit_w=None, limit_s=(0.0, begin * HOUR_S, end * HOUR_S), limits_w=watts)
 
         return replace(machine, supply=tuple(map(lowered, machine.supply)))
+
+    def gpu_hall(self, limit_w: float) -> Machine:
+        """Return as many nodes of GPUs as a hall feeds at a limit, which jobs may have, or none."""
+        hall = self.hall
+        node_w = hall["max_w"] - hall["of_node"] * (hall["gpu_max_w"] - limit_w)
+        caps = (hall["gpu_max_w"],) if limit_w == hall["gpu_max_w"] else (hall["gpu_max_w"], limit_w)
+        part = Partition(
+            "gpu", int(hall["mw"] * 1e6 / node_w), idle_w=hall["idle_w"], max_w=hall["max_w"],
+            gpus_per_node=int(hall["of_node"]), gpu_idle_w=hall["gpu_idle_w"], gpu_max_w=hall["gpu_max_w"],
+            gpu_caps_w=caps,
+        )  # fmt: skip
+        return Machine("hall", (part,))
+
+    def draw_for_gpus(self, seed: int) -> Jobs:
+        """Return the jobs of a seed for whole nodes of GPUs, all submitted at 0."""
+        rng, hall = np.random.default_rng(seed), self.hall
+        n = int(hall["jobs"])
+        nodes = np.floor(np.exp(rng.uniform(0.0, np.log(hall["widest"] + 1.0), n))).astype(np.int64)
+        run_s = np.exp(rng.uniform(np.log(self.run_s[0]), np.log(self.run_s[1]), n))
+        gpu_w = rng.uniform(hall["least_gpu_w"], hall["most_gpu_w"], n)
+        watts = hall["idle_w"] + hall["of_node"] * (gpu_w - hall["gpu_idle_w"])
+        return Jobs.build(np.zeros(n), nodes, run_s, mean_power_w=watts, origin="generated")
 
 
 def without_tree(machine: Machine) -> Machine:
