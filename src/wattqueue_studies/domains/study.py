@@ -56,7 +56,7 @@ class DomainsStudy:
         sizes = {f"{nodes} nodes a rack": design.behind_breakers(nodes) for nodes in design.rack_nodes}
         first = next(iter(mixes.values()))
         rows = {"limits as stated": first, "a row derated": design.derate(first)}
-        ahead = {f"{part}{ANNOUNCED}": {"part": part} for part in (LOWEST, BALANCED)}
+        ahead: dict[str, dict[str, object]] = {f"{part}{ANNOUNCED}": {"part": part} for part in (LOWEST, BALANCED)}
         names = [LOWEST, BALANCED, *ahead]
         runs = [0, seeds[-1] * (len(mixes) * len(placements) + len(sizes) * 2 + len(rows) * len(names))]
 
@@ -114,8 +114,10 @@ def simulated_run(machine: Machine, jobs: Jobs, placement: Mapping[str, object],
 
     ``announced``: the pass looks ahead to lower limits.
     """
-    more = {"backfill": {"part": "easy", "ahead": "limits"}} if announced else {}
-    row = load_policy("easy", estimator="oracle-max", runtime="true-runtime", placement=dict(placement), **more)
+    backfill = {"part": "easy", "ahead": "limits"} if announced else "easy"
+    row = load_policy(
+        "easy", estimator="oracle-max", runtime="true-runtime", placement=dict(placement), backfill=backfill
+    )
     return simulate(jobs, machine, row)
 
 
