@@ -20,7 +20,7 @@ def export_hres(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write resources.yaml here.")] = None,
     check: Annotated[Path | None, typer.Option(help="Compare this resources.yaml instead.")] = None,
 ) -> None:
-    """Power domains as a hierarchical resource of Slurm (25.11.7, 26.05.2 and later), which then holds them alone.
+    """Power domains as a hierarchical resource of Slurm (25.11.7, 26.05.2 and later), which then counts them.
 
     Exit status 1: the file of --check differs from what the machine file says.
     """

@@ -192,7 +192,7 @@ def assemble(
     """
     machine, common = managed_machine(config), shared_nodes(config)
     # a percentage is of all that the cap covers; of as many nodes as the machine file states, until Slurm is read
-    whole = replace(machine, partitions=(*machine.partitions, *common.partitions))
+    whole = replace(machine, partitions=(*machine.partitions, *common.partitions), supply=())
     applications, caps = applications_of(config), CapFile(config.cap, whole)
     misnamed = misnamed_of(config, applications)
     counters, left_out = JobCounters(), list[str]()

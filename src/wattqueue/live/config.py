@@ -56,7 +56,7 @@ class SlurmSection(Section):
     domains: dict[str, str] = Field(default_factory=dict)
     """Licence of each power domain of the machine file that Slurm counts, too: ``{ rack1 = "w1" }``."""
     hres: bool = False
-    """Whether Slurm (26.05.2 and later) holds the power domains as a hierarchical resource, in place of licences."""
+    """Whether Slurm (26.05.2 and later) counts the power domains as a hierarchical resource, in place of licences."""
     pool: Literal["reservation", "reconfigure"] = "reservation"
     """How the pool follows the cap: by a licence reservation, or by rewriting a file that slurm.conf includes."""
     pool_file: Path | None = None

@@ -17,6 +17,7 @@ from wattqueue.formats.machine.file import load_machine
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.watts.counted import as_counted
+from wattqueue.live.watts.shared_supply import without_shared
 from wattqueue.model.machine import Machine
 from wattqueue.policy.for_machine import SiteFacts
 
@@ -39,6 +40,8 @@ def managed_machine(config: LiveConfig) -> Machine:
     if not names:
         hint = "a policy needs a partition with whole nodes"
         raise InputError("every partition of the machine file is shared", where="slurm.shared", hint=hint)
+    if shared and machine.supply and not only:
+        machine = without_shared(machine, shared)
     managed = replace(machine, partitions=tuple(p for p in machine.partitions if p.name in names))
     return as_counted(managed) if config.slurm.hres else managed
 

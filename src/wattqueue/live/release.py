@@ -28,8 +28,8 @@ since a job has one hold and Slurm alone starts it.
 
 Not released are jobs that their users hold, jobs of several components, and jobs that fit the budget at a lower
 frequency only (``needs-controller``: their licence is the whole pool, not what they would draw). Under power domains
-only jobs are released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller. Every
-job is safe where Slurm counts the domains itself (``RESOURCE``), and all that runs: each carries its watts of a node.
+only jobs are released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller. Where
+Slurm counts the domains, too (``RESOURCE``), each carries its watts of a node; 26.05 exceeds layers all the same.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def release_all(
     # one command per job, not a comma list: one job that Slurm refuses must not take the others with it
     rows = safe_anywhere(settings, snapshot, held_for_controller(snapshot), say)
     why = "the controller is away"
-    counted = RESOURCE in licences_of(settings)  # Slurm counts domains wherever the job starts
+    counted = RESOURCE in licences_of(settings)  # Slurm counts domains, too
     for row in rows:
         carries = ((RESOURCE, -(-row.watts // max(row.nodes, 1))),) if counted else ()
         if row.domains != carries:  # it was pinned, or carries what nobody can get
@@ -303,9 +303,6 @@ def safe_anywhere(settings: ReleaseSettings, snapshot: Snapshot, rows: list[Job]
         if settings.domains:
             say("what power domains leave is not known (no controller has been at work): nothing is released")
         return [] if settings.domains else rows
-    loose = [row for row in snapshot.jobs if not row.held and row.watts >= 0 and RESOURCE not in dict(row.domains)]
-    if RESOURCE in found.licences and not loose:
-        return rows
     most_w = found.safe_w(snapshot.jobs)
     safe = [row for row in rows if row.watts <= most_w * max(row.nodes, 1)]
     if len(safe) < len(rows):

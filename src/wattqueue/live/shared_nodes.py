@@ -152,7 +152,9 @@ class SharedNodes:
                 hint = "correct [slurm] shared, or map names in slurm.partitions"
                 raise MachineError(f"shared partition {name} has no node in Slurm", where=machine.name, hint=hint)
         sized = (replace(one, nodes=counts[one.name]) for one in self.partitions if counts[one.name])
-        return replace(machine, partitions=(*machine.partitions, *sized)) if self.partitions else machine
+        if not self.partitions:
+            return machine
+        return replace(machine, partitions=(*machine.partitions, *sized), supply=())  # domains hold without them
 
     def mixed(self, layout: Layout, nodes: Sequence[Node]) -> list[str]:
         """Return the nodes that are shared and managed: jobs without watts could start beside those that carry them."""

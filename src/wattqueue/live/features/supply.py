@@ -66,7 +66,7 @@ def licences_of(config: LiveConfig, machine: Machine) -> dict[str, str] | None:
         raise InputError("power domains can hold jobs back, and none has a licence", where="slurm.domains", hint=hint)
     lacking = (
         (config.guard is not None, "guard", "leave [guard] out"),
-        (bool(slurm.shared), "slurm.shared", "nodes of shared partitions stand outside of the domains"),
+        (slurm.hres and bool(slurm.shared), "slurm.shared", "Slurm's resource would not count jobs on shared nodes"),
         (bool(slurm.only), "slurm.only", "manage all partitions of the machine file"),
         (slurm.power_nodes, "slurm.power_nodes", "leave nodes on"),
         (slurm.place_nodes == "never", "slurm.place_nodes", "starts are bound to nodes under power domains"),

@@ -12,8 +12,9 @@ not fit into the text of a job's licences.
 A job that is held carries a licence that nobody can get (``GATE``), and the write that pins it takes that away. So a
 release whose other half was lost, by a crash of slurmctld in between, starts nothing; nor does anybody else's release.
 
-Slurm 26.05 can hold the domains by itself (``slurm.hres``): a job then carries the watts of one of its nodes, Slurm
-counts them in every layer above each of its nodes, and no reservation and no licence of a domain is needed.
+Slurm 26.05 can count the domains by itself (``slurm.hres``): a job then carries the watts of one of its nodes, Slurm
+counts them in every layer above each of its nodes, and no reservation and no licence of a domain is needed. Pins are:
+26.05.5 places wide jobs that are not pinned beyond a layer.
 
 Watts are whole: a job's are rounded up, a domain's room is rounded down. A job that alone fits to the microwatt takes
 all of the room.
