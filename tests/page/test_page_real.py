@@ -16,6 +16,8 @@ from tests.report.chromium import Browser
 pytestmark = [pytest.mark.slurm, pytest.mark.browser, pytest.mark.compiled, pytest.mark.xdist_group("arena-2")]
 SERVE = "from wattqueue.live.files import liveness; liveness.OLD_S = 6.0; from wattqueue.cli import main; main()"
 """The program of the page; a silent controller counts as such after 6 s, not 20: the test waits for it three times."""
+HANGS = "from wattqueue.live.features import capfile; capfile.refuse_pipe = lambda _: None; "
+"""Has the controller read a pipe as its cap, as if it were a file of a file system that does not answer."""
 SHOWN = """(() => {
   const cells = (id) => [...document.querySelectorAll(`#${id} tbody tr`)].map((row) => row.cells[0].textContent);
   const nodes = {};
@@ -52,6 +54,7 @@ def agrees(site: Site, browser: Browser) -> bool:
 def test_the_page_shows_what_slurm_shows(site: Site, browser: Browser) -> None:
     cap = site.root / "live/cap.csv"
     cap.write_text(f"time_s,cap_w\n0,{cap_text(800)[:-1]}\n")
+    site.program = HANGS + site.program
     config = site.begin("cap.csv")
     name = "<b>bold</b><script>alert(1)</script>"
     runs = [site.gated("-N", "2", "-J", name), site.gated("-N", "2")]

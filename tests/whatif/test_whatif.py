@@ -273,3 +273,24 @@ def test_a_wrong_call_writes_nothing(table: Path, tmp_path: Path) -> None:
         assert done.stderr.startswith("wattqueue: ")
         assert done.stderr.count("\n") == 1
     assert not out.exists()
+
+
+def test_what_would_budgets_have_done(tmp_path: Path) -> None:
+    """A row with budgets beside the same without: jobs wait for the next day, and the periods kept are said."""
+    jobs = Jobs.build(
+        np.arange(6) * 600.0, np.full(6, 4), np.full(6, 3_600.0), walltime_s=np.full(6, 3_600.0),
+        user=["ann"] * 6, mean_power_w=np.full(6, 300.0),
+    )  # fmt: skip
+    write_table(tmp_path / "jobs.csv", jobs)
+    row = 'controls = [{ part = "energy-budgets", budgets = "budgets.toml" }]\n'
+    (tmp_path / "row.toml").write_text(f'[kept]\nsource = "a test"\n{row}')
+    (tmp_path / "budgets.toml").write_text('[[budgets]]\nname = "ann"\nuser = "ann"\namount = 3.0\nperiod = "day"\n')
+    policies = f"easy,{tmp_path / 'row.toml'}:kept"
+    done = wattqueue("whatif", tmp_path / "jobs.csv", *HERE, "--cap", "100%", "--policy", policies, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    waits = [one["wait_s_mean"] for one in found["rows"] if one["cap"] == "100%"]
+    assert waits[0] == 0.0
+    assert waits[1] > 6 * 3_600.0, "each may use 1.4 kWh: two at a time, and three of what they leave"
+    (notes,) = found["configurations"][1]["notes"].values()
+    assert notes["budget ann: periods kept, of 2 that are over and of which something was used"] == 2
