@@ -401,7 +401,7 @@ def test_status_and_metrics_say_what_domains_do(hall: Hall) -> None:
 
 
 def test_where_slurm_counts_the_domains_a_release_frees_what_is_safe_all_the_same(tmp_path: Path) -> None:
-    """Starts carry the watts of one node. Slurm 26.05 places wide jobs beyond its layers, so hot ones wait."""
+    """Starts carry the watts of one node. Slurm 26.05 does not test what was given later: hot ones wait."""
     hall = Hall(tmp_path, hres=True)
     controller = hall.begin()
     first = hall.submit(3, 20.0)

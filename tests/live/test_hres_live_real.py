@@ -62,4 +62,4 @@ def test_doctor_says_what_slurm_holds(hres_hall: Site) -> None:
     config = hres_hall.root / "live/live.toml"
     said = [f"{one.found} {one.cost}" for one in examine_live(load_config(config), hres_hall.lab.commands, file=config)]
     assert any(line.startswith("r1: 0 of 250 W in use (layer n[1-4])") for line in said), said
-    assert any("not held: wide jobs" in line for line in said), said
+    assert any("not held: jobs that nobody pinned" in line for line in said), said

@@ -29,7 +29,7 @@ since a job has one hold and Slurm alone starts it.
 Not released are jobs that their users hold, jobs of several components, and jobs that fit the budget at a lower
 frequency only (``needs-controller``: their licence is the whole pool, not what they would draw). Under power domains
 only jobs are released that are safe on any nodes (``files.supply_limits``); hotter ones wait for the controller. Where
-Slurm counts the domains, too (``RESOURCE``), each carries its watts of a node; 26.05 exceeds layers all the same.
+Slurm counts the domains, too (``RESOURCE``), each carries its watts of a node, which 26.05 does not test.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _layers(guard: Guard, slurm: Slurm, seen: Snapshot) -> Iterator[Check]:
             "not held: Slurm counts them in no domain, and may start others beside them while no controller is at work"
         )
         yield Check(AREA, "power domains", PART, f"{len(bare)} jobs run without {RESOURCE}, {bare[0]} is one", cost)
-    cost = "not held: wide jobs that nobody pinned (26.05.5 exceeds layers), limits that move, heterogeneous jobs"
+    cost = "not held: jobs that nobody pinned (26.05.5 tests what they had at submission), moving limits"
     yield Check(AREA, "power domains", YES, "Slurm counts each node of a job in every layer above it", cost)
 
 

@@ -6,9 +6,10 @@ of a node above what counts without jobs. Slurm has no losses and no limits that
 limit leaves, over the greatest loss on the way to it, rounded down. So whatever fits Slurm's counts fits the domains.
 
 Slurm wants one layer above all, no two layers of the same nodes, and all nodes at one depth (26.05.5 ends with a fatal
-error otherwise: "duplicate layer", "isn't a perfect tree"). Its count is no guarantee: 26.05.5 placed jobs of three and
-four nodes beyond a layer (docs/slurm-releases.md). So domains of the same nodes become one layer, and a domain
+error otherwise: "duplicate layer", "isn't a perfect tree"). So domains of the same nodes become one layer, and a domain
 that stands less deep than others is divided in halves that have its count each.
+
+26.05.5 chooses nodes by what a job asked for at its submission; what it was given since is deducted and not tested.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ release whose other half was lost, by a crash of slurmctld in between, starts no
 
 Slurm 26.05 can count the domains by itself (``slurm.hres``): a job then carries the watts of one of its nodes, Slurm
 counts them in every layer above each of its nodes, and no reservation and no licence of a domain is needed. Pins are:
-26.05.5 places wide jobs that are not pinned beyond a layer.
+26.05.5 does not test what a job was given after its submission.
 
 Watts are whole: a job's are rounded up, a domain's room is rounded down. A job that alone fits to the microwatt takes
 all of the room.

@@ -588,7 +588,7 @@ function slurm_job_submit(jd, parts, uid)
     if names_watts(jd.licenses) then jd.licenses = with_watts(jd.licenses, nil) end -- a user's own would take the pool
     return slurm.SUCCESS
   end
-  -- scontrol refuses to bind a first component to nodes, and backfill starts components whatever is counted for them
+  -- scontrol refuses to bind a first component to nodes, and what components are given later is not tested
   if component ~= nil and next(DOMAINS) ~= nil then
     slurm.log_user("wattqueue: under power domains no job of several components can start: submit them as single jobs")
     return slurm.ERROR
