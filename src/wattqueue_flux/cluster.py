@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from wattqueue.live.apply import Journal
 from wattqueue.live.cluster import (
     LIMIT_STEP_S,
+    UNANSWERED,
     ChangeJob,
     ClusterError,
     ContinueJob,
@@ -281,7 +282,10 @@ class FluxCluster:
         self.used_w -= entry.row.watts if entry.row.active else 0
         row = entry.row
         self.queued(job_id, row.key, row.uid, entry.priority, entry.need, entry.details)
-        self.jobs[job_id].row = self.jobs[job_id].row._replace(reason="Flux did not store the allocation")
+        # no fault of the job: it is tried again soon
+        self.jobs[job_id].row = self.jobs[job_id].row._replace(
+            reason=f"{UNANSWERED}: Flux did not store the allocation"
+        )
 
     def waits(self, key: JobKey | None) -> bool:
         """Whether a job waits for its start."""

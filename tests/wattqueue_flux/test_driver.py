@@ -136,6 +136,21 @@ def test_a_start_that_was_not_stored_waits_again() -> None:
     assert not any(node.busy for node in world.cluster.observe().nodes)
 
 
+def test_a_store_that_fails_for_long_delays_a_job_by_half_a_minute_and_no_longer(tmp_path: Path) -> None:
+    """The adversary's jobs waited for up to an hour after a store that had failed some times."""
+    world = World()
+    cap = Cap.constant(8 * 100.0 + 3 * NET_W)
+    controller = make_controller(world.cluster, tmp_path, lambda: world.now_s, cap=cap, machine=MACHINE)
+    key = world.submit()
+    for _ in range(5):
+        controller.round()
+        assert world.cluster.observe().by_key[key].active
+        world.cluster.not_started(1)
+        controller.round()
+        assert world.cluster.observe().by_key[key].pending
+        world.now_s += 31.0
+
+
 def test_constraints_that_the_policy_does_not_know_choose_other_nodes() -> None:
     world = World()
     key = world.submit(2, able=frozenset({"node5", "node7"}))
