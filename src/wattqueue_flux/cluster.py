@@ -280,12 +280,9 @@ class FluxCluster:
             return
         self.nodes.release(entry.row.node_names)
         self.used_w -= entry.row.watts if entry.row.active else 0
-        row = entry.row
-        self.queued(job_id, row.key, row.uid, entry.priority, entry.need, entry.details)
-        # no fault of the job: it is tried again soon
-        self.jobs[job_id].row = self.jobs[job_id].row._replace(
-            reason=f"{UNANSWERED}: Flux did not store the allocation"
-        )
+        self.queued(job_id, entry.row.key, entry.row.uid, entry.priority, entry.need, entry.details)
+        waiting, why = self.jobs[job_id], f"{UNANSWERED}: Flux did not store the allocation"  # it is tried again soon
+        waiting.row = waiting.row._replace(reason=why)
 
     def waits(self, key: JobKey | None) -> bool:
         """Whether a job waits for its start."""
