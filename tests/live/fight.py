@@ -112,18 +112,18 @@ def fight(
     outcomes.look()
     lost = forgotten((site.root / "log/slurmctld.log").read_text(), killer.crashes)
     durable = [name for name, (job, _) in adversary.accepted.items() if job not in lost]
-    left = adversary.unended(cancelled)
+    left, violations = adversary.unended(cancelled), outcomes.violations(adversary.accepted, lost)
     figures = {
         **poller.figures(), "kills": killer.kills, "crashes": len(killer.crashes), **adversary.figures(),
-        "durable": len(durable), "cancelled": cancelled, "left": left,
+        "durable": len(durable), "cancelled": cancelled, "left": left, "violations": violations,
     }  # fmt: skip
     for name, value in figures.items():
         record_property(name, value)
     sys.stderr.write(f"{figures}\n")
-    if poller.over or left:
+    if poller.over or left or violations:
         keep(site)
     assert poller.over == [], poller.over[:3]
     assert poller.polls > seconds * poller.polls_a_second, "the poller looked often"
     assert left == [], f"every job ends that nothing keeps from it\n{site.said()}"
-    assert outcomes.violations(adversary.accepted, lost) == []
+    assert violations == [], violations
     assert killer.done == kills
