@@ -163,7 +163,7 @@ class Fight:
 
     def shrink(self) -> None:
         """The resource set: excluded nodes are no part of it after a reload, and Flux ends the jobs there."""
-        begin = self.any.randrange(KEPT, NODES)
+        begin = self.any.randrange(KEPT, NODES - 1)  # Flux takes "58-59", but not "59-59"
         (self.lab.folder / "excluded").write_text(self.any.choice([f"{begin}-{NODES - 1}", ""]))
 
     def fill(self) -> None:
