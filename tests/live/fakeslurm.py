@@ -75,6 +75,8 @@ class FakeJob:
     requested: tuple[str, ...] = ()
     most_nodes: int = 0
     """The maximum of a range of nodes (``-N 1-4``); the fake gives as many as are free, like Slurm."""
+    estimated_nodes: int = 0
+    """What Slurm shows for the least number once it tried to start the job: its estimate."""
     excluded: tuple[str, ...] = ()
     least_nodes: int = 0
     """Nodes that it really needs; pinned to fewer it is held with BadConstraints."""
@@ -264,9 +266,9 @@ class FakeSlurm:
             if job.least_nodes > max(job.nodes, job.most_nodes) or set(job.excluded) & set(job.requested):
                 job.priority, job.reason = 0, "BadConstraints"
             elif len(free) < job.nodes:
-                job.reason = "Resources"
+                job.reason, job.estimated_nodes = "Resources", max(job.nodes, job.most_nodes)
             elif self.used_w + job.counted_w > self.open_w or not self._domains_fit(job):
-                job.reason = "Licenses"
+                job.reason, job.estimated_nodes = "Licenses", max(job.nodes, job.most_nodes)
             else:
                 job.state, job.reason, job.start_s = "RUNNING", "None", self.now_s
                 job.held_nodes = tuple(self._within_layers(job, free)[: max(job.nodes, job.most_nodes)])
@@ -404,14 +406,14 @@ class FakeSlurm:
         start_s = math.nan if job.start_s < 0 else float(int(job.start_s))
         if pending and job.begin_s > self.now_s:
             start_s = float(int(job.begin_s))
-        most = max(job.nodes, job.most_nodes)
+        most, nodes = max(job.nodes, job.most_nodes), (pending and job.estimated_nodes) or job.nodes
         row = Job(
             JobKey(job.name, float(int(job.submit_s))), job.id,
             state, job.reason,
-            job.partition, job.nodes, job.cpus or job.nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
+            job.partition, nodes, job.cpus or nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
             job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
             job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",
-            (job.nodes, most), job.array, job.task, job.whole, job.component,
+            (nodes, most), job.array, job.task, job.whole, job.component,
             native=tuple(name for name in job.licences if name not in ("watts", "power", *self.domains)),
             domains=tuple((n, watts) for n, watts in job.licences.items() if n in self.domains or n == "power"),
         )  # fmt: skip
@@ -526,7 +528,7 @@ class FakeSlurm:
             kept = {n: w for n, w in job.licences.items() if n != "power" and n not in self.domains}
             job.licences = kept | dict(new.domains)
         if new.node_count is not None:
-            job.nodes, job.most_nodes = new.node_count
+            job.nodes, job.most_nodes, job.estimated_nodes = *new.node_count, 0
         job.partition = job.partition if new.partition is None else new.partition
         if job.reason == "BadConstraints":
             self.release(job)  # at any change: ``test_a_change_releases_a_job_that_slurm_holds_itself``

@@ -42,7 +42,7 @@ def slurm() -> FakeSlurm:
 
 
 def test_the_job_is_released_as_soon_as_each_component_carries_watts(slurm: FakeSlurm, tmp_path: Path) -> None:
-    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0))
     bare = components(slurm, (200, -1))
     plan = controller.planner.plan(bare, {}, telemetry_ok=True)
     changes = [w for w in plan_writes(bare, plan.goal) if isinstance(w, ChangeJob | ReleaseJob)]
@@ -60,7 +60,7 @@ def test_a_component_with_fewer_watts_than_its_nodes_draw_gets_them_before_the_r
     slurm: FakeSlurm, tmp_path: Path, watts: tuple[int, int]
 ) -> None:
     """An administrator changed its partition, nodes or licence: Slurm would start it on what it carries."""
-    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0))
     seen = components(slurm, watts)
     plan = controller.planner.plan(seen, {}, telemetry_ok=True)
     done = [w for w in plan_writes(seen, plan.goal) if isinstance(w, ChangeJob | ReleaseJob)]
@@ -71,7 +71,7 @@ def test_a_component_with_fewer_watts_than_its_nodes_draw_gets_them_before_the_r
 
 def test_a_component_on_a_partition_that_is_gone_counts_the_dearest_node(slurm: FakeSlurm, tmp_path: Path) -> None:
     """A restart of slurmctld forgets partitions that slurm.conf does not name; they may be created again."""
-    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0))
     seen = components(slurm, (200, -1))
     first, second = seen.jobs
     seen = replace(seen, jobs=(first, second._replace(partition="gone")))
@@ -81,13 +81,13 @@ def test_a_component_on_a_partition_that_is_gone_counts_the_dearest_node(slurm: 
     assert len(writes) == 1
 
 
-def test_the_release_fallback_frees_no_job_of_which_a_component_carries_no_watts(slurm: FakeSlurm) -> None:
-    """Also where the site's own comment stands in place of the mark."""
-    for watts, expected in (((200, -1), []), ((200, 400), ["1+0"])):
-        seen = components(slurm, watts)
-        marked = {key: one._replace(mark="the site's own") for key, one in seen.details.items()}
-        assert [row.key.name for row in held_for_controller(replace(seen, details=marked))] == expected
-    assert held_for_controller(components(slurm, (200, 400))) == [], "marked as the controller's alone"
+def test_the_release_fallback_frees_no_job_of_components(slurm: FakeSlurm) -> None:
+    """Also where the site's own comment stands in place of the mark; jobs of one component beside it are released."""
+    seen = components(slurm, (200, 400))
+    marked = {key: one._replace(mark="the site's own") for key, one in seen.details.items()}
+    assert held_for_controller(replace(seen, details=marked)) == []
+    alone = replace(slurm.observe(), details={row.key: next(iter(marked.values())) for row in slurm.observe().jobs})
+    assert len(held_for_controller(alone)) == 2
 
 
 def test_a_component_on_a_partition_that_the_machine_file_lacks_counts_its_dearest_node(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_component_on_a_partition_that_the_machine_file_lacks_counts_its_deare
     fake = FakeSlurm({"p1": ["n1", "n2"], "p2": ["m1", "m2"], "debug": ["n1", "n2", "m1", "m2"], "free": ["x1"]}, 1600)
     fake.submit(1, 50.0, watts=200, partition="p1")
     fake.submit(2, 50.0, watts=400, partition="p2,debug")
-    controller = make_controller(fake, tmp_path, lambda: fake.now_s, cap=Cap.constant(400.0 + 800.0))
+    controller = make_controller(fake, tmp_path, lambda: fake.now_s, cap=Cap.constant(800.0 + 800.0))
     for partition, mark, expected in (
         ("p2,debug", "wattqueue:needs-controller", ["watts 400 of 1+1"]),
         ("debug", "wattqueue:needs-controller", ["watts 400 of 1+1"]),
@@ -116,7 +116,7 @@ def test_a_component_on_a_partition_that_the_machine_file_lacks_counts_its_deare
 
 
 def test_a_component_that_was_freed_without_watts_is_held_again(slurm: FakeSlurm, tmp_path: Path) -> None:
-    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0))
     seen = components(slurm, (200, -1))
     seen = replace(seen, jobs=tuple(row._replace(held_by="", reason="Priority") for row in seen.jobs))
     plan = controller.planner.plan(seen, {}, telemetry_ok=True)
@@ -129,7 +129,7 @@ def test_a_component_whose_first_one_is_gone_is_held_and_stays_held(
     slurm: FakeSlurm, tmp_path: Path, held: bool, partition: str
 ) -> None:
     """Slurm can neither start nor cancel it, and plans nodes for it as long as it is not held."""
-    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0))
     seen = components(slurm, (200, 400))
     second = seen.jobs[1]._replace(partition=partition)
     row = second if held else second._replace(held_by="", reason="Resources")
@@ -157,7 +157,7 @@ def test_an_orphan_on_shared_nodes_is_held(tmp_path: Path) -> None:
 
 
 def test_an_orphan_in_a_partition_that_is_not_managed_is_left_alone(slurm: FakeSlurm, tmp_path: Path) -> None:
-    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0))
     seen = components(slurm, (200, 400))
     row = seen.jobs[1]._replace(partition="elsewhere", watts=-1, held_by="", reason="Resources")
     details = {row.key: seen.details[row.key]._replace(mark="")}

@@ -356,6 +356,35 @@ def test_a_job_whose_update_was_not_recorded_is_not_released_either(tmp_path: Pa
     assert job.priority > 0, "no back-off: the job is not to blame"
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_job_that_an_administrator_released_keeps_its_least_number_of_nodes(tmp_path: Path, again: bool) -> None:
+    """Slurm tries to start it and shows an estimate then; counted with that the job would never fit this cap."""
+    slurm = make_slurm()
+    controller = claimed(slurm, tmp_path, 1300.0)  # 500 W for jobs
+    running = slurm.submit(2, 20.0, watts=400, limit_s=60.0)
+    job = slurm.submit(1, 10.0, watts=800, most_nodes=4, limit_s=60.0)
+    for _ in range(3):
+        controller.round()
+        slurm.step()
+    assert (running.state, job.priority) == ("RUNNING", 0)
+    slurm.release(job)
+    slurm.step()
+    (shown,) = [row.nodes for row in slurm.observe().jobs if row.number == job.id]
+    assert (job.state, job.reason, shown) == ("PENDING", "Licenses", 4)
+    controller.round()
+    assert job.priority == 0, "the policy decides"
+    if again:
+        controller.run_dir.release()
+        controller = claimed(slurm, tmp_path, 1300.0)
+    for _ in range(100):
+        if job.state == "COMPLETED":
+            break
+        controller.round()
+        slurm.step()
+    assert job.state == "COMPLETED"
+    assert len(job.held_nodes) == 2, "as many as fit"
+
+
 def test_a_damaged_database_does_not_end_a_controller_that_runs(tmp_path: Path) -> None:
     slurm = make_slurm()
     controller = claimed(slurm, tmp_path)

@@ -256,6 +256,8 @@ class LiveJobs:
         self.slot: dict[JobKey, int] = {}
         self.new: list[int] = []
         """Jobs whose row is new in this round, in the order of the snapshot."""
+        self.before: list[Job | None] = []
+        """The row of each of these before; None for a job that is new itself."""
         self.gone: list[JobKey] = []
         """Jobs of the snapshot before that this one lacks, in its order."""
         self.places: list[tuple[Place, JobKey, int]] = []
@@ -287,6 +289,7 @@ class LiveJobs:
             if slot is not None and self.row[slot] is row and row.key not in there:
                 self._remove(slot, row.key)
                 self.gone.append(row.key)
+        self.before = [None if (slot := self.slot.get(row.key)) is None else self.row[slot] for row in new]
         self._rows = rows  # the old rows stayed alive until here, so no id stood for two
         self.new = [self._put(row) for row in new]
 

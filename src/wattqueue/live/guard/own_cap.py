@@ -63,8 +63,8 @@ class OwnCap:
         stamp = stamp_of(path)
         if stamp and stamp == self._stamp:
             return
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []  # a read of a pipe may not end
-        rows = list(csv.DictReader(line for line in lines if line.strip() and not line.startswith("#")))
+        text = "" if path.exists() and not path.is_file() else path.read_text(encoding="utf-8")  # a pipe may not end
+        rows = list(csv.DictReader(line for line in text.splitlines() if line.strip() and not line.startswith("#")))
         steps = [(float(row["time_s"]), _watts(row["cap_w"])) for row in rows]
         times = [time_s for time_s, _ in steps]
         rising = all(a < b for a, b in pairwise(times))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wattqueue.live.cluster import Job, JobKey
+from wattqueue.live.moldable import range_mark
 from wattqueue.live.never_starts import why_held
 from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.watts.licences import REQUEUED, REWRITTEN
@@ -33,6 +34,7 @@ def observe(now: RoundState) -> None:
     memory.forget([key for key in memory.known() if key not in jobs])
     # from here on every key of the memory is a job of this snapshot
     planner.released &= memory.placed.keys()
+    _keep_ranges(now)
     again = [row.key for row in new if row.pending and row.key in planner.ran]  # requeued under the same key
     memory.unplace(again)
     memory.mark(again, REWRITTEN, present=False)
@@ -43,6 +45,19 @@ def observe(now: RoundState) -> None:
             planner.refuse(key, why_held(row), now.now_s)
         else:
             memory.unplace([key])
+
+
+def _keep_ranges(now: RoundState) -> None:
+    """Store the range of nodes of jobs that somebody else released: Slurm then shows an estimate as the least number.
+
+    An estimate of four nodes for ``-N 1-4`` would be counted and pinned, and such a job may never fit.
+    """
+    planner = now.planner
+    for before, row in zip(now.jobs.before, now.jobs.rows(now.jobs.new), strict=True):
+        if before is not None and before.held and row.pending and not row.held and row.key not in planner.memory.placed:
+            least, most = planner.node_range(before)
+            if most > least:
+                planner.memory.mark([row.key], range_mark(least, most))
 
 
 def _follow_requeued(now: RoundState, gone: Iterable[JobKey], new: Iterable[Job]) -> None:
