@@ -22,7 +22,7 @@ FED = (
     'name = "fed"\ncap_scope = "machine"\n[[partitions]]\nname = "a"\nnodes = 4\nidle_w = 100.0\nmax_w = 300.0\n'
     '[[supply]]\nname = "rack"\nnodes = "a[1-4]"\nlimit_w = 1000.0\n'
 )
-LAYERS = '---\n- resource: power\n  layers:\n    - nodes:  # rack\n        - "n[1-4]"\n      count: 599\n'
+LAYERS = '---\n- resource: power\n  layers:\n    - nodes:  # rack\n        - "n[1-4]"\n      count: 600\n'
 POLICY = (
     '[one]\norder = "fcfs"\nbackfill = { part = "easy", queue_depth = 5 }\n'
     'estimator = { part = "history-mean", alpha = 1.0 }\n[two]\nledger = { part = "chance", epsilon = 0.1 }\n'
