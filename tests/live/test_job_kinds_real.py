@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,13 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
         wait_for("its figure", lambda: figure(site, file, again) == "measured", step_s=1.0)
         lab.run(["scontrol", "requeue", again])
         run_again(site, again)
-        wait_for("its figure", lambda: figure(site, file, again) == "measured", step_s=1.0)
+        began_s = time.time()
+
+        def measured_again() -> bool:
+            rows = asked(site, file, USER, again)[1].get("running", [])  # those of the first run stand for a while
+            return [row["label"] for row in rows if row["time_s"] > began_s] == ["measured"]
+
+        wait_for("the figure of its second run", measured_again, step_s=1.0)
         site.open_gate(again)
         runs = recorded(site, file, again, 2)
         assert runs[0]["end_s"] < runs[1]["start_s"] + 1.0, "Slurm states starts to the second"

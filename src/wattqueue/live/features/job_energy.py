@@ -144,9 +144,10 @@ class EnergyRecorder:
             if key not in self._followed and (found := self._begun(now, row)) is not None:
                 self._followed[key] = found
         self._measure(now, rows)
+        again_s = {key.name: row.start_s for key, row in rows.items()}  # a requeued job's run ends before the next one
         for key in [key for key in self._followed if key not in rows]:
             one = self._followed.pop(key)
-            self._record(now, self._made(key, one, min(one.end_s, now.now_s)))
+            self._record(now, self._made(key, one, min(one.end_s, now.now_s, again_s.get(key.name, math.inf))))
         self.tracker.tracks = {key: track for key, track in self.tracker.tracks.items() if key in rows}
         if self._due("running", RUNNING_S, now.now_s):
             self._show(now.now_s)
