@@ -364,7 +364,7 @@ def _is_loose(now: RoundState, slot: int) -> bool:
     """Whether a job with watts may start at any moment on nodes that nobody knows."""
     row: Job = now.jobs.row[slot]
     waits = now.jobs.stage[slot] in (Stage.STRAY, Stage.UNDER_WAY, Stage.LATE)
-    return waits and not is_pinned(row) and not {GATE, RESOURCE} & dict(row.domains).keys()
+    return waits and not is_pinned(row) and (GATE, 1) not in row.domains
 
 
 def _fits(left: Sequence[float], watts: Watts) -> bool:
