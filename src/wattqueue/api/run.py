@@ -149,13 +149,12 @@ class RunResult:
     def label(self) -> str:
         """Return policy, parts that are not the policy's own, and cap, as comparisons name the run."""
         about, facts = self.data.about, self.record.facts
-        usual, row = published_rows().get(facts.get("task", {}).get("policy"), {}), facts.get("policy", {})
-        changed = [axis for axis in AXES if axis != "estimator" and row.get(axis) != usual.get(axis, row.get(axis))]
-        words = [about.policy, *(f"{axis}={part_names(row[axis])}" for axis in changed)]
-        if row.get("estimator", "maximum") != usual.get("estimator", "maximum"):
-            words.append(about.estimator)
+        published, row = published_rows().get(facts.get("task", {}).get("policy"), {}), facts.get("policy", {})
+        usual = {**row, "estimator": "maximum", **published}
+        changed = [axis for axis in AXES if row.get(axis, usual.get(axis)) != usual.get(axis)]
+        own = [about.estimator if axis == "estimator" else f"{axis}={part_names(row[axis])}" for axis in changed]
         limit = about.cap if about.cap else "of its own" if self.cap.limited else ""
-        label = ", ".join([*words, f"cap {limit}"] if limit else words)
+        label = ", ".join(word for word in (about.policy, *own, f"cap {limit}" if limit else "") if word)
         return marked(label, about.oracle)
 
     @cached_property

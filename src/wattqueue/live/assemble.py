@@ -295,7 +295,7 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
         extensions.insert(0, supply_extension(domains, given.run_dir.folder))
     planner = Planner(layout, policy, cap, rules, memory, predictor, decider, plan_with(extensions), given.shared_nodes)
     planner.domains = domains
-    if domains is not None and (domains.licences or domains.hres):
+    if domains is not None and domains.are_counted:
         planner.placement.gate = ((GATE, 1),)
     if given.misnamed is not None:
         planner.ignored = given.misnamed.ignores

@@ -63,7 +63,7 @@ from wattqueue.live.driver import Cluster
 from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.files.reading import home_of
 from wattqueue.live.files.status import read_beat
-from wattqueue.live.files.supply_limits import GATE, RESOURCE, read_supply
+from wattqueue.live.files.supply_limits import GATE, RESOURCE, of_each_node, read_supply
 from wattqueue.live.watts.missed import compared
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on
@@ -222,7 +222,7 @@ def release_all(
     why = "the controller is away"
     counted = RESOURCE in licences_of(settings)  # Slurm counts domains, too
     for row in rows:
-        carries = ((RESOURCE, -(-row.watts // max(row.nodes, 1))),) if counted else ()
+        carries = of_each_node(row.watts, row.nodes) if counted else ()
         if row.domains != carries:  # it was pinned, or carries what nobody can get
             before, after = (",".join(f"{name}:{watts}" for name, watts in one) for one in (row.domains, carries))
             writes.append(ChangeJob(row.key.name, before, after, JobFields(domains=carries), why=why, key=row.key))

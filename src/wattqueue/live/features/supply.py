@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,15 @@ from wattqueue.errors import InputError, MachineError
 from wattqueue.live.cluster import POOL
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.extension import Extension, Place, beside
-from wattqueue.live.files.supply_limits import GATE, RESOURCE, DomainLimit, FallBack, read_supply, write_supply
+from wattqueue.live.files.supply_limits import (
+    GATE,
+    RESOURCE,
+    DomainLimit,
+    FallBack,
+    counters,
+    read_supply,
+    write_supply,
+)
 from wattqueue.live.planner import RoundState, StageFunction, stage
 from wattqueue.live.table import Owner, Stage
 from wattqueue.live.watts.domains import LiveDomains, bar_unfree, displace
@@ -95,7 +104,7 @@ def moved_nodes(old: FallBack | None, new: FallBack) -> list[str]:
 
 def require_same_domains(before: Layout, layout: Layout) -> None:
     """Raise MachineError where a node of the layout before would stand in another power domain now."""
-    old, new = (fall_back(LiveDomains(one), least_rooms_uw(LiveDomains(one), -math.inf)) for one in (before, layout))
+    old, new = (lasting(LiveDomains(one)) for one in (before, layout))
     if moved := moved_nodes(old, new):
         text = f"{moved[0]} would stand in another power domain: the machine file numbers nodes in the order of names"
         raise MachineError(text, where=layout.machine.name, hint="correct [[supply]], and restart the controller")
@@ -157,17 +166,20 @@ def fall_back(domains: LiveDomains, least_uw: Sequence[float]) -> FallBack:
     return FallBack(
         found,
         {name: most[layout.row_of(unit)] for unit, name in enumerate(layout.names)},
-        (*domains.by_licence, *([RESOURCE] if domains.hres else []), GATE),
+        (*counters(domains.by_licence, hres=domains.hres), GATE),
     )
+
+
+def lasting(domains: LiveDomains) -> FallBack:
+    """Return what is safe on any node at the lowest limits of all time."""
+    return fall_back(domains, least_rooms_uw(domains, -math.inf))
 
 
 def supply_extension(domains: LiveDomains, folder: Path) -> Extension:
     """Return the stages of power domains; ``folder`` is the run folder, in which a release finds what is safe."""
-    least_uw = least_rooms_uw(domains, -math.inf)
-    try:
-        told = SupplyLines(domains, moved=moved_nodes(read_supply(folder), fall_back(domains, least_uw)))
-    except InputError:  # it is written again
-        told = SupplyLines(domains)
+    told = SupplyLines(domains)
+    with suppress(InputError):  # it is written again
+        told.moved = moved_nodes(read_supply(folder), lasting(domains))
 
     @stage(reads="snapshot view taken holding chosen reserved jobs.row jobs.net_w jobs.units", writes="explained")
     def explain(now: RoundState) -> None:

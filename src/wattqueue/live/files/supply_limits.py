@@ -30,6 +30,16 @@ RESOURCE = "power"
 of a job, wherever it starts."""
 
 
+def counters(licences: Iterable[str], *, hres: bool) -> tuple[str, ...]:
+    """Return the names by which Slurm counts watts in power domains: their licences, and the resource."""
+    return (*licences, RESOURCE) if hres else (*licences,)
+
+
+def of_each_node(watts: int, nodes: int) -> tuple[tuple[str, int], ...]:
+    """Return what a job of so many net watts carries of the hierarchical resource: the watts of one of its nodes."""
+    return ((RESOURCE, -(-watts // max(nodes, 1))),)
+
+
 class DomainLimit(NamedTuple):
     """What jobs may draw in one domain."""
 

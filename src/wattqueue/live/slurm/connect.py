@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from wattqueue.errors import InputError
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.driver import Finding
-from wattqueue.live.files.supply_limits import GATE, RESOURCE
+from wattqueue.live.files.supply_limits import GATE, counters
 from wattqueue.live.guard.client import GuardedCommands, GuardWriter, connection_to
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands, Slurm
@@ -49,7 +49,7 @@ def connect(
     def checks() -> Sequence[Finding]:
         return Guard.of(config, slurm).check(slurm)
 
-    counted = (*config.slurm.domains.values(), *([RESOURCE] if config.slurm.hres else []))
+    counted = counters(config.slurm.domains.values(), hres=config.slurm.hres)
     every_s = math.inf if config.consent is None else config.consent.every_s
     return SlurmCluster(
         slurm,

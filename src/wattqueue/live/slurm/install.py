@@ -39,7 +39,7 @@ from typing import NamedTuple
 from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.driver import Finding
-from wattqueue.live.files.supply_limits import GATE, RESOURCE
+from wattqueue.live.files.supply_limits import GATE, counters
 from wattqueue.live.goal import counted_text
 from wattqueue.live.slurm.submit_data import SubmitData, body_of, write_data
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, read_data
@@ -80,7 +80,7 @@ def script(settings: Settings, site: Path | None = None) -> str:
     Raises: OutputError for paths that a script must not hold (they would be code).
     """
     operators = ", ".join(f"[{uid}] = true" for uid in settings.operators)
-    domains = ", ".join(f'["{name}"] = true' for name in (*settings.domains, *([RESOURCE] if settings.hres else [])))
+    domains = ", ".join(f'["{name}"] = true' for name in counters(settings.domains, hres=settings.hres))
     lines = [
         "-- [[wattqueue settings",
         f'local VERSION = "{version()}"',

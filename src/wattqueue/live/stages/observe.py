@@ -34,7 +34,7 @@ def observe(now: RoundState) -> None:
     memory.forget([key for key in memory.known() if key not in jobs])
     # from here on every key of the memory is a job of this snapshot
     planner.released &= memory.placed.keys()
-    _keep_ranges(now)
+    _keep_ranges(now, new)
     again = [row.key for row in new if row.pending and row.key in planner.ran]  # requeued under the same key
     memory.unplace(again)
     memory.mark(again, REWRITTEN, present=False)
@@ -47,13 +47,13 @@ def observe(now: RoundState) -> None:
             memory.unplace([key])
 
 
-def _keep_ranges(now: RoundState) -> None:
+def _keep_ranges(now: RoundState, new: Iterable[Job]) -> None:
     """Store the range of nodes of jobs that somebody else released: Slurm then shows an estimate as the least number.
 
     An estimate of four nodes for ``-N 1-4`` would be counted and pinned, and such a job may never fit.
     """
     planner = now.planner
-    for before, row in zip(now.jobs.before, now.jobs.rows(now.jobs.new), strict=True):
+    for before, row in zip(now.jobs.before, new, strict=True):
         if before is not None and before.held and row.pending and not row.held and row.key not in planner.memory.placed:
             least, most = planner.node_range(before)
             if most > least:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from wattqueue.live.cluster import Job
-from wattqueue.live.files.supply_limits import GATE, RESOURCE, is_pinned
+from wattqueue.live.files.supply_limits import GATE, is_pinned, of_each_node
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.placement import NAMED, NAMED_ATTEMPTS, UW, ChosenStart, asked_of
 from wattqueue.live.planner import RoundState, stage
@@ -117,6 +117,11 @@ class LiveDomains(DomainRooms):
         number = {domain.name: k for k, domain in enumerate(self.domains)}
         return {licence: number[name] for name, licence in self.licences.items()}
 
+    @property
+    def are_counted(self) -> bool:
+        """Whether Slurm counts domains, too."""
+        return self.hres or bool(self.licences)
+
     # -- watts -----------------------------------------------------------------------------------
     def units_of(self, now: RoundState, slot: int) -> list[int]:
         """Return the units on which a job runs, or to which it is pinned; else those that are kept for it."""
@@ -176,9 +181,7 @@ class LiveDomains(DomainRooms):
             names = tuple(self.layout.names[unit] for unit in units)
             kept = None if names_by_user(now, one.row) == set(names) else names
             start = replace(one.start, nodes=tuple(units))
-            carries = self.carried(one.row, watts)
-            if self.hres:
-                carries = ((RESOURCE, -(-one.watts // len(units))),)
+            carries = of_each_node(one.watts, len(units)) if self.hres else self.carried(one.row, watts)
             found[k] = one._replace(start=start, nodes=kept, domains=carries)
         return [found[k] for k in sorted(found)]
 
@@ -193,7 +196,7 @@ class LiveDomains(DomainRooms):
 
     def _controls(self, now: RoundState) -> bool:
         """Whether Slurm holds jobs for the controller, and counts domains; in the other modes it starts them itself."""
-        return (self.hres or bool(self.by_licence)) and now.planner.rules.mode == "control"
+        return self.are_counted and now.planner.rules.mode == "control"
 
     def gates(self, now: RoundState) -> Iterator[JobGoal]:
         """Yield goals for queued jobs that do not carry the gate: job_submit.lua gives it to those that come."""
