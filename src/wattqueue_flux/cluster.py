@@ -15,6 +15,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from wattqueue.live.apply import Journal
@@ -47,6 +48,8 @@ from wattqueue_flux.nodes import Cache, FluxInstance, FluxNode
 
 TOTAL_W = 2**31 - 1
 """The pool has no total of its own; this is more than any cap."""
+OF_ROW = {"watts": "watts", "nodes": "requested", "partition": "partition", "limit_s": "walltime_s"}
+"""Fields of a row that a change states."""
 STOP, CONTINUE = 19, 18
 """Numbers of SIGSTOP and SIGCONT."""
 
@@ -106,9 +109,11 @@ class _Entry:
     details: Details
     need: NodeNeed | None
     """None for a job that ran before the module was loaded."""
+    unlimited: bool
+    """Whether it ends with the instance alone."""
+    priority: int = 0
     changed: JobFields = field(default_factory=JobFields)
     """What a start uses instead of what the job requested."""
-    priority: int = 0
 
 
 class NodeBook:
@@ -120,20 +125,21 @@ class NodeBook:
         """Job by name of the node that it holds."""
         self._list: tuple[Node, ...] | None = None
         self._rows: dict[str, Node] = {}
-        self._parts: dict[frozenset[str] | None, tuple[list[str], bool]] = Cache()
+        self._parts: dict[frozenset[str] | None, tuple[list[str], bool, int]] = Cache()
 
     def update(self, instance: FluxInstance) -> None:
         """Take over other nodes, or other states of them."""
         self.instance, self._list, self._parts = instance, None, Cache()
 
-    def partitions(self, able: frozenset[str] | None) -> tuple[list[str], bool]:
-        """Return the partitions of the nodes that may serve a job (None: all), and whether these lack any of theirs."""
+    def partitions(self, able: frozenset[str] | None) -> tuple[list[str], bool, int]:
+        """Return the partitions of nodes that may serve a job (None: all), whether others are in them, and how many."""
         if able not in self._parts:
             of, lost = self.instance.partition, self.instance.lost
-            found = {of[name] for name in (of if able is None else able) if name in of}
-            there = [of[one.name] for one in self.instance.nodes if one.name in of and one.rank not in lost]
-            apart = able is not None and sum(part in found for part in there) > len(able)
-            self._parts[able] = sorted(found), apart
+            there = {one.name: of[one.name] for one in self.instance.nodes if one.name in of and one.rank not in lost}
+            left = there.keys() if able is None else there.keys() & able
+            found = {there[name] for name in left}
+            apart = sum(part in found for part in there.values()) > len(left)
+            self._parts[able] = sorted(found), apart, len(left)
         return self._parts[able]
 
     def hold(self, names: Iterable[str], job_id: int) -> None:
@@ -177,11 +183,7 @@ class NodeBook:
             return list(chosen)
         parts = {self.instance.partition.get(name) for name in chosen} or set(row.partition.split(","))
         names = (node.name for node in self.instance.nodes if self.instance.partition.get(node.name) in parts)
-        found: list[str] = []
-        for name in names:
-            if len(found) < max(count, len(chosen)) and serves(name):
-                found.append(name)
-        return found
+        return list(islice(filter(serves, names), max(count, len(chosen))))
 
 
 class FluxCluster:
@@ -213,28 +215,29 @@ class FluxCluster:
     # -- what the module tells -------------------------------------------------------------------
     def queued(self, job_id: int, key: JobKey, uid: int, priority: int, need: NodeNeed, details: Details) -> None:
         """A job asks for resources."""
-        parts, _ = self.nodes.partitions(need.able)
-        walltime_s = need.duration_s or self.no_limit_s
+        parts, _, _ = self.nodes.partitions(need.able)
+        walltime_s = need.duration_s or self._unlimited_s(self.clock())
         most_w = max((self.most_w(name) for name in parts), default=0) * need.nodes
         row = Job(
             key, job_id, "pending", "", ",".join(parts), need.nodes, 0, walltime_s, most_w, priority, uid, math.nan,
             (), (), True, "operator", need.most, "", (need.nodes, need.most),
         )  # fmt: skip
-        self._put(job_id, _Entry(row, details, need, priority=priority))
+        self._put(job_id, _Entry(row, details, need, not need.duration_s, priority))
 
     def runs(
         self, job_id: int, key: JobKey, uid: int, ranks: Iterable[int], start_s: float, end_s: float, watts: int | None
     ) -> None:
         """A job runs since before the module was loaded. ``watts``: None where nothing states them."""
         names = self.instance.names(ranks)
-        part = next((self.instance.partition[name] for name in names if name in self.instance.partition), "")
-        counted = watts if watts is not None else self.most_w(part) * len(names)
-        walltime_s = end_s - start_s if end_s > 0 else self.no_limit_s
+        parts = [self.instance.partition[name] for name in names if name in self.instance.partition]
+        counted = watts if watts is not None else sum(map(self.most_w, parts))
+        unlimited = end_s in (0.0, self.expiration_s)
+        walltime_s = self._unlimited_s(start_s) if unlimited else end_s - start_s
         row = Job(
-            key, job_id, "running", "", part, len(names), 0, walltime_s, counted, 0, uid, start_s, names, (), True, "",
-            len(names),
+            key, job_id, "running", "", parts[0] if parts else "", len(names), 0, walltime_s, counted, 0, uid, start_s,
+            names, (), True, "", len(names),
         )  # fmt: skip
-        self._put(job_id, _Entry(row, Details("", f"u{uid}", "", "", "", 0, 1, 0), None))
+        self._put(job_id, _Entry(row, Details("", f"u{uid}", "", "", "", 0, 1, 0), None, unlimited))
 
     def prioritized(self, job_id: int, priority: int) -> None:
         """The priority of a waiting job changed."""
@@ -247,20 +250,37 @@ class FluxCluster:
         """A running job has another expiration; 0 for none."""
         entry = self.jobs.get(job_id)
         if entry is not None and entry.row.active:
-            entry.row = entry.row._replace(walltime_s=end_s - entry.row.start_s if end_s > 0 else self.no_limit_s)
+            entry.unlimited, start_s = end_s <= 0, entry.row.start_s
+            walltime_s = self._unlimited_s(start_s) if entry.unlimited else end_s - start_s
+            entry.row = entry.row._replace(walltime_s=walltime_s)
+
+    def ends_at(self, end_s: float) -> None:
+        """The instance itself ends then, 0 for never, and with it its jobs without a limit."""
+        if end_s != self.expiration_s:
+            self.expiration_s = end_s
+            for entry in self.jobs.values():
+                if entry.unlimited:
+                    start_s = entry.row.start_s if entry.row.active else self.clock()
+                    entry.row = entry.row._replace(walltime_s=self._unlimited_s(start_s))
+
+    def _unlimited_s(self, start_s: float) -> float:
+        """Return after how long a job without a limit is expected to end."""
+        return min(self.no_limit_s, max(self.expiration_s - start_s, 1.0) if self.expiration_s > 0 else math.inf)
+
+    def unservable(self) -> list[int]:
+        """Return the jobs that wait for more nodes than are left of those that may serve them."""
+        waiting = [(k, one.need) for k, one in self.jobs.items() if one.row.pending and one.need is not None]
+        return [job_id for job_id, need in waiting if self.nodes.partitions(need.able)[2] < need.nodes]
 
     def freed(self, job_id: int, ranks: Iterable[int], *, final: bool) -> None:
         """A job gave some or all of its nodes back. Its watts count until the last of them."""
-        entry = self.jobs.get(job_id)
-        if entry is None:
-            return
         if final:
             self.gone(job_id)
-            return
-        names = set(self.instance.names(ranks))
-        self.nodes.release(names)
-        left = tuple(name for name in entry.row.node_names if name not in names)
-        entry.row = entry.row._replace(state="completing", node_names=left, nodes=len(left))
+        elif (entry := self.jobs.get(job_id)) is not None:
+            names = set(self.instance.names(ranks))
+            self.nodes.release(names)
+            left = tuple(name for name in entry.row.node_names if name not in names)
+            entry.row = entry.row._replace(state="completing", node_names=left, nodes=len(left))
 
     def gone(self, job_id: int) -> None:
         """A job was cancelled, refused, or has given everything back."""
@@ -360,11 +380,11 @@ class FluxCluster:
             duration_s = changed.limit_s  # a slower frequency; else the limit itself, which is written in whole minutes
         end_s = now_s + duration_s if duration_s > 0 else self.expiration_s
         resources = self.instance.resources(names, now_s, end_s, need.slots_of(len(names)))
-        annotations = {"wattqueue": {"watts": watts, "reason_pending": None}}
+        annotations = {"wattqueue": {"watts": watts}, "sched": {"reason_pending": None, "t_estimate": None}}
         self.do.start(Grant(job_id, resources, annotations))
         entry.row = row._replace(
             state="running", nodes=len(names), node_names=tuple(names), start_s=now_s, held_by="", requested=(),
-            walltime_s=duration_s or self.no_limit_s,
+            walltime_s=duration_s or self._unlimited_s(now_s),
         )  # fmt: skip
         self.used_w += watts
         self.nodes.hold(names, job_id)
@@ -374,20 +394,13 @@ class FluxCluster:
         row = entry.row
         if row.active and fields._replace(watts=None, comment=None) != JobFields():
             raise ClusterError(f"update {row.key.name}: of a running job watts alone can change")
-        if fields.watts is not None:
-            self.used_w += fields.watts - row.watts if row.active else 0
-            row = row._replace(watts=fields.watts)
+        if fields.watts is not None and row.active:
+            self.used_w += fields.watts - row.watts
         stated = {name: value for name, value in fields._asdict().items() if value is not None}
         entry.changed = entry.changed._replace(**stated)
-        if fields.nodes is not None:
-            row = row._replace(requested=fields.nodes)
         if fields.node_count is not None:
             row = row._replace(nodes=fields.node_count[0], range_nodes=fields.node_count)
-        if fields.partition is not None:
-            row = row._replace(partition=fields.partition)
-        if fields.limit_s is not None:
-            row = row._replace(walltime_s=fields.limit_s)
-        entry.row = row
+        entry.row = row._replace(**{OF_ROW[name]: value for name, value in stated.items() if name in OF_ROW})
 
     def _drain(self, write: SetDrain) -> None:
         node = self.instance.by_name.get(write.target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,8 @@ def annotations_of(plan: RoundState) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         watts = math.ceil(net_w[entry_of[row]] * int(view.jobs.nodes[row]) - 1e-6)
         text = plan.jobs.reason[slot] or "waits for nodes, watts or its turn"
-        said: dict[str, Any] = {"sched": {"reason_pending": text}, "wattqueue": {"watts": watts}}
-        if row in reserved:
-            said["sched"]["t_estimate"] = reserved[row]
-        yield plan.jobs.row[slot].number, said
+        said = {"reason_pending": text, "t_estimate": reserved.get(row)}  # None takes an earlier one back
+        yield plan.jobs.row[slot].number, {"sched": said, "wattqueue": {"watts": watts}}
 
 
 def most_room_w(planner: Planner, now_s: float) -> float:
@@ -50,8 +48,8 @@ def most_room_w(planner: Planner, now_s: float) -> float:
     return room_w if math.isfinite(room_w) and room_w > 0.0 else math.inf
 
 
-def least_w(planner: Planner, request: JobRequest, now_s: float) -> float:
-    """Return the least net watts that a job counts by its prediction."""
+def least_w(planner: Planner, request: JobRequest, parts: Collection[str], now_s: float) -> float:
+    """Return the least net watts that a job counts by its prediction, on nodes of some partitions."""
     planner.predictor.predict([request], now_s, planner.jobs.slot)
     known, layout = planner.predictor.of(request.key), planner.layout
     if known is None:
@@ -59,6 +57,6 @@ def least_w(planner: Planner, request: JobRequest, now_s: float) -> float:
     net_w = [
         layout.net_uw(float(watts), [int(layout.first[part])] * request.nodes, None) / 1e6
         for watts, part in zip(known[0].tolist(), layout.machine.option_partition.tolist(), strict=True)
-        if math.isfinite(watts)
+        if math.isfinite(watts) and layout.machine.partitions[part].name in parts
     ]
     return min(net_w, default=0.0)

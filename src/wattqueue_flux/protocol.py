@@ -137,7 +137,8 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
         while self._done:
             future, then = self._done.popleft()
             try:
-                then(future)
+                with self.cluster.lock:
+                    then(future)
             except Exception as error:  # noqa: BLE001 - see the module's description
                 self.failed("after a round", error)
 

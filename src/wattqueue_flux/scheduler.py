@@ -15,6 +15,7 @@ import gc
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -60,8 +61,9 @@ class WattQueueScheduler(SafeScheduler):
         super().__init__(handle, *args)
         if not any(one.startswith("log-level=") for one in args):
             self.log.level = "notice"  # the pool logs each allocation at the level above
-        config, self._pending_args = _option(self._pending_args, "config")  # type: ignore[has-type]
-        if not config:
+        stated = [one for one in self._pending_args if one.startswith("config=")]  # type: ignore[has-type]
+        self._pending_args = [one for one in self._pending_args if one not in stated]  # type: ignore[has-type]
+        if not stated:
             raise ValueError("state the controller's configuration: config=/etc/wattqueue/live.toml")
         self._due_s, self._loaded_s, self._collect_s = 0.0, time.time(), time.monotonic()
         self._step_s = math.inf
@@ -70,16 +72,19 @@ class WattQueueScheduler(SafeScheduler):
         self._stamps: tuple[object, ...] = ()
         self._told: list[tuple[int, dict[str, Any]]] = []
         """Annotations of waiting jobs, of the last round."""
-        self._assemble(Path(config))
+        self._assemble(Path(stated[-1].partition("=")[2]))
         self._tick_watcher = handle.timer_watcher_create(TICK_S, self._tick, repeat=TICK_S)
 
     def _assemble(self, path: Path) -> None:
         """Build driver and controller of a configuration. Raises: WattQueueError."""
         self.config, self.section = load_flux_config(path)
         self.machine = managed_machine(self.config)
-        resources = get_key_direct(self.handle, "resource.R")
-        limit_s = self.section.no_limit_s or math.inf
-        self.cluster = FluxCluster(self._instance(resources), self, time.time, limit_s)
+        nodes = nodes_of(get_key_direct(self.handle, "resource.R"))
+        queues = self.handle.conf_get("queues", default={}, update=True) or {}
+        required = {name: one.get("requires", []) for name, one in queues.items()}
+        self.wanted = Wanted(required)
+        instance = FluxInstance(nodes, partitions_of(nodes, self.machine, self.section.partitions, required))
+        self.cluster = FluxCluster(instance, self, time.time, self.section.no_limit_s or math.inf)
         self.controller: Controller = assemble(self.config, self.cluster)
         applier, layout = self.controller.applier, self.controller.planner.layout
         applier.journal = StartsBeside(applier.journal, self.cluster.waits)
@@ -87,14 +92,6 @@ class WattQueueScheduler(SafeScheduler):
         run_small_rounds(self.controller.planner)
         self.journal = ControllerLog(self.log.notice, self.log.debug)
         self.watched = _watched(self.config)
-
-    def _instance(self, resources: Any, up: frozenset[int] = frozenset()) -> FluxInstance:
-        """Return the nodes of R with their partitions. Raises: InputError."""
-        nodes = nodes_of(resources)
-        queues = self.handle.conf_get("queues", default={}, update=True) or {}
-        required = {name: one.get("requires", []) for name, one in queues.items()}
-        self.wanted = Wanted(required)
-        return FluxInstance(nodes, partitions_of(nodes, self.machine, self.section.partitions, required), up)
 
     # -- what Flux says --------------------------------------------------------------------------
     def hello(self, jobid: int, priority: int, userid: int, t_submit: float, R: Any) -> None:
@@ -104,25 +101,29 @@ class WattQueueScheduler(SafeScheduler):
         """
         execution = R.to_dict()["execution"]
         ranks = ranks_of(R)
-        watts = self._watts_of(jobid, ranks)
-        times = float(execution.get("starttime", 0.0)), float(execution.get("expiration", 0.0))
-        self.cluster.runs(jobid, key_of(jobid, t_submit), userid, ranks, *times, watts)
+        watts, end_s = self._noted(jobid, ranks)
+        end_s = execution.get("expiration", 0.0) if end_s is None else end_s
+        self.cluster.runs(jobid, key_of(jobid, t_submit), userid, ranks, execution.get("starttime", 0.0), end_s, watts)
         super().hello(jobid, priority, userid, t_submit, R)
 
-    def _watts_of(self, jobid: int, ranks: Collection[int]) -> int | None:
-        """Return the watts of a running job from its event log, else by the figure of its user; None without any."""
+    def _noted(self, jobid: int, ranks: Collection[int]) -> tuple[int | None, float | None]:
+        """Return the watts and the changed expiration of a running job from its event log, None for none.
+
+        Without watts there, those that its user states.
+        """
+        watts, end_s = None, None
         try:
             asked = {"id": jobid, "keys": ["eventlog", "jobspec"], "flags": 0}
             found = self.handle.rpc("job-info.lookup", asked).get()
-            if (noted_w := _noted_w(found["eventlog"])) is not None:
-                return noted_w
-            node_w = details_of(json.loads(found["jobspec"]), 0).node_w
-            layout = self.controller.planner.layout
-            units = [layout.unit[name] for name in self.cluster.instance.names(ranks)]
-            return math.ceil(layout.net_uw(math.ceil(node_w), units) / 1e6) if node_w else None
-        except (OSError, ValueError, KeyError, TypeError, InputError) as error:
+            watts, end_s = _events(found["eventlog"])
+            node_w = 0.0 if watts is not None else details_of(json.loads(found["jobspec"]), 0).node_w
+            if node_w:
+                layout = self.controller.planner.layout
+                units = [layout.unit[name] for name in self.cluster.instance.names(ranks) if name in layout.unit]
+                watts = math.ceil(layout.net_uw(math.ceil(node_w), units) / 1e6)
+        except Exception as error:  # noqa: BLE001 - a jobspec is what a user wrote: Flux would end the job
             self.failed("the watts of a running job", error)
-            return None
+        return watts, end_s
 
     @guarded
     def alloc(
@@ -156,12 +157,8 @@ class WattQueueScheduler(SafeScheduler):
     @guarded
     def cancel(self, jobid: int) -> None:
         """Take a job out of the queue. One whose start is not answered yet gives its nodes back."""
-        decided = next((one for one in self.starts if one.job_id == jobid), None)
-        if decided is not None:
-            self.starts.remove(decided)
-            self.resources.free(jobid, None, True)
-        request = self.forget(jobid)
-        if request is not None:
+        self.starts = deque(one for one in self.starts if one.job_id != jobid)
+        if (request := self.forget(jobid)) is not None:
             self.cluster.gone(jobid)
             request.cancel()
 
@@ -182,11 +179,11 @@ class WattQueueScheduler(SafeScheduler):
     def resource_update(self) -> None:
         """Take over which nodes are up, and those that are left of an instance that shrinks."""
         ranks, down = ranks_of(self.resources), ranks_of(self.resources.copy_down())
-        instance = self.cluster.instance
-        if not ranks <= instance.by_rank.keys():
-            instance = self._instance(self.resources.to_dict())
-        self.cluster.nodes.update(instance.with_states(ranks, down))
-        self.cluster.expiration_s = self.resources.expiration
+        self.cluster.nodes.update(self.cluster.instance.with_states(ranks, down))
+        self.cluster.ends_at(self.resources.expiration)
+        for jobid in self.cluster.unservable():
+            self.cluster.gone(jobid)
+            self.forget(jobid).deny("too few of the nodes that could serve it are left of this instance")
 
     def feasibility_check(self, msg: Any, jobspec: dict[str, Any]) -> None:
         """Refuse a job at its submission that no node, or no cap to come, could ever serve."""
@@ -212,7 +209,8 @@ class WattQueueScheduler(SafeScheduler):
         planner, now_s = self.controller.planner, time.time()
         room_w = most_room_w(planner, now_s)
         stated = details_of(jobspec, 0)
-        most_w = max(stated.node_w, *map(planner.layout.most_net_w, range(len(planner.layout.machine.partitions))))
+        parts, _, _ = self.cluster.nodes.partitions(need.able)
+        most_w = max(stated.node_w, *map(self.cluster.most_w, parts))
         if most_w * need.nodes <= room_w:  # as nearly all do: nothing has to be predicted
             answer("")
             return
@@ -229,7 +227,7 @@ class WattQueueScheduler(SafeScheduler):
             text = f"watts: it needs {watts:.0f} W above idle, and no cap to come has more than {room_w:.0f} W"
             answer(text if watts > room_w else "")
 
-        self.beside(lambda: least_w(planner, request, now_s), then)
+        self.beside(lambda: least_w(planner, request, parts, now_s), then)
 
     # -- passes ----------------------------------------------------------------------------------
     def _tick(self, *_: Any) -> None:
@@ -299,13 +297,15 @@ class WattQueueScheduler(SafeScheduler):
             self.controller.at_end()
 
 
-def _noted_w(eventlog: str) -> int | None:
-    """Return the watts that a start noted in the event log of its job; None where it noted none."""
+def _events(eventlog: str) -> tuple[int | None, float | None]:
+    """Return the watts that a start noted in the event log of its job, and its last changed expiration."""
+    watts, end_s = None, None
     for event in map(json.loads, eventlog.splitlines()):
-        noted = event.get("context", {}).get("annotations", {}).get("wattqueue", {})
-        if event["name"] == "alloc" and "watts" in noted:
-            return int(noted["watts"])
-    return None
+        context = event.get("context", {})
+        if event["name"] == "alloc":
+            watts = context.get("annotations", {}).get("wattqueue", {}).get("watts")
+        end_s = context.get("expiration", end_s) if event["name"] == "resource-update" else end_s
+    return watts, end_s
 
 
 def _watched(config: LiveConfig) -> list[Path]:
@@ -319,12 +319,6 @@ def _next_step_s(cap: Cap, now_s: float) -> float:
     """Return when a cap changes next, as announced; inf for never."""
     steps_s, _ = Signals(cap).caps_after(now_s)
     return float(steps_s[0]) if len(steps_s) else math.inf
-
-
-def _option(args: Sequence[str], name: str) -> tuple[str, list[str]]:
-    """Return the value of an option ``name=value``, empty for none, and the other arguments."""
-    found = [one for one in args if one.startswith(f"{name}=")]
-    return (found[-1].partition("=")[2] if found else ""), [one for one in args if one not in found]
 
 
 def prepare(handle: Any, args: Sequence[str]) -> WattQueueScheduler:

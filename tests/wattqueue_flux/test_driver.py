@@ -189,6 +189,42 @@ def test_nodes_that_leave_the_instance_count_their_idle_watts_and_serve_no_job(t
     assert len([row for row in rows.jobs if row.pending]) == 1
 
 
+def test_a_constraint_still_tells_nodes_apart_once_some_of_its_own_are_lost() -> None:
+    world = World()
+    some = world.submit(2, able=frozenset(f"node{k}" for k in range(1, 6)))
+    world.cluster.nodes.update(world.cluster.instance.with_states(set(range(3, 8)), set()))
+    assert some in world.cluster.observe().site.nodes, "two of five are left, and three others are no nodes of it"
+    assert world.cluster.unservable() == []
+    world.cluster.nodes.update(world.cluster.instance.with_states(set(range(4, 8)), set()))
+    assert world.cluster.unservable() == [1]
+
+
+def test_jobs_without_a_limit_end_with_the_instance() -> None:
+    """Its end may be moved; a site may state an earlier one."""
+    world = World()
+    world.cluster.ends_at(world.now_s + 3600.0)
+    limited, waits, runs = world.submit(), world.submit(seconds=0.0), world.submit(seconds=0.0)
+    world.cluster.apply(SetPool("watts", "0", "9999", 9999))
+    world.cluster.apply(release(runs))
+    assert world.do.grants[0].resources["execution"]["expiration"] == world.now_s + 3600.0
+
+    def walltimes() -> list[float]:
+        rows = world.cluster.observe().by_key
+        return [rows[key].walltime_s for key in (limited, waits, runs)]
+
+    assert walltimes() == [60.0, 3600.0, 3600.0]
+    world.cluster.runs(9, JobKey("f9", 0.0), 1000, [7], world.now_s - 100.0, world.now_s + 3600.0, 0)
+    world.cluster.ends_at(world.now_s + 7200.0)
+    assert walltimes() == [60.0, 7200.0, 7200.0]
+    assert world.cluster.jobs[9].row.walltime_s == 7300.0, "Flux gave it the end of the instance"
+    world.cluster.expires(3, world.now_s + 50.0)
+    world.cluster.ends_at(0.0)
+    assert walltimes() == [60.0, math.inf, 50.0]
+    world.cluster.no_limit_s = 1000.0
+    world.cluster.ends_at(world.now_s + 5000.0)
+    assert walltimes() == [60.0, 1000.0, 50.0]
+
+
 def test_rows_that_did_not_change_are_the_same_objects() -> None:
     world = World()
     world.submit()

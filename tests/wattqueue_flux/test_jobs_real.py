@@ -20,6 +20,7 @@ import pytest
 from tests.wattqueue_flux.fluxlab import IDLE_W, NET_W, Lab, instance, missing, real_flux, wait_for, write_config
 from wattqueue.formats.machine.file import write_machine
 from wattqueue.model.machine import Machine, Partition
+from wattqueue_flux.nodes import ids_of
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 QUEUES = """
@@ -71,11 +72,17 @@ def test_queues_and_properties_choose_nodes_and_their_watts(queues: Lab) -> None
     wait_for("the end of all", lambda: lab.states()["INACTIVE"] == 4)
     assert ranks_of(lab, later) in ("4", "5")
     assert "exceeds policy limit of 1 for queue debug" in lab.run("submit", "-q", "debug", "-N2", "true", check=False)
+    lab.cap_w(4 * 100 + 2 * 200 + 400)
+    wait_for("a round", lambda: lab.stats()["open_w"] == 400)
+    (never,) = lab.submit(1, "-q", "debug", seconds=0.2)
+    wait_for("its refusal", lambda: "it needs 500 W above idle" in lab.run("job", "eventlog", never))
+    (fits,) = lab.submit(1, seconds=0.2)
+    wait_for("its end", lambda: lab.starts_of(fits) == 1)
 
 
 @real_flux
 def test_flux_jobs_shows_watts_reason_and_expected_start_of_waiting_jobs(tmp_path: Path) -> None:
-    write_config(tmp_path, 2, cap_w=2 * IDLE_W + 2 * NET_W)
+    write_config(tmp_path, 2, policy="flux-priority", cap_w=2 * IDLE_W + 2 * NET_W)
     with instance(tmp_path, emulated=2) as lab:
         (runs,) = lab.submit(1, "-t", "10m", seconds=600.0)
         wait_for("a start", lambda: lab.states()["RUN"] == 1)
@@ -93,8 +100,14 @@ def test_flux_jobs_shows_watts_reason_and_expected_start_of_waiting_jobs(tmp_pat
         assert said(late)[0] == str(NET_W), "it would delay the head"
         lab.run("update", runs, "duration=+10m")
         wait_for("another estimate", lambda: float(said(head)[2]) == pytest.approx(start_s + 1200.0, abs=5.0))
+        (first,) = lab.submit(1, "-t", "10m", "--urgency=31", nodes=2)
+        wait_for("the estimate of another head", lambda: said(first)[2] != "")
+        wait_for("an estimate that is taken back", lambda: said(head)[2] == "")
+        lab.reload()  # what was changed of a job that runs is in its event log alone
+        wait_for("the same estimate", lambda: float(said(first)[2]) == pytest.approx(start_s + 1200.0, abs=5.0))
         lab.run("cancel", runs)
         wait_for("the head's start", lambda: lab.run("jobs", "-n", "-o", "{state}", head).strip() != "SCHED")
+        assert said(first)[1:] == said(head)[1:] == ["", ""], "neither waits any more"
 
 
 @real_flux
@@ -191,11 +204,18 @@ def test_nodes_that_housekeeping_gives_back_serve_at_once_while_the_jobs_watts_c
 
 @real_flux
 def test_a_broker_that_is_lost_takes_its_node_away_and_the_others_serve(tmp_path: Path) -> None:
-    write_config(tmp_path, 4, cap_w=4 * 300)
+    write_config(tmp_path, 4, policy="fcfs", cap_w=4 * 300)
     with instance(tmp_path, brokers=4) as lab:
         lab.run("run", "-N4", "true")
+        runs = lab.run("submit", "-N1", "sleep", "600").strip()
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        (head,) = lab.submit(1, nodes=4)
+        behind = lab.run("submit", "-N1", "true").strip()
         os.kill(int(lab.run("exec", "-r3", lab.flux, "getattr", "broker.pid")), signal.SIGKILL)
-        wait_for("its loss", lambda: lab.run("resource", "list", "-sfree", "-no", "{ranks}").strip() == "0-2")
+        wait_for("its loss", lambda: lab.run("resource", "list", "-sfree", "-no", "{ranks}").strip() == "1-2")
+        wait_for("the refusal of one that waited", lambda: "too few of the nodes" in lab.run("job", "eventlog", head))
+        wait_for("a start behind it", lambda: lab.starts_of(behind) == 1)
+        lab.run("cancel", runs)
         assert lab.run("run", "-N3", "echo", "here").split() == ["here"] * 3
         (wide,) = lab.submit(1, nodes=4)
         wait_for("its refusal", lambda: "it needs 4 nodes, and 3" in lab.run("job", "eventlog", wide))
@@ -305,6 +325,26 @@ def test_jobs_of_another_scheduler_count_what_their_users_state_else_the_maximum
         lab.run("module", "unload", "sched-simple")
         lab.load()
         assert lab.stats()["used_w"] == 2 * 50 + 2 * NET_W
+
+
+@real_flux
+def test_jobs_of_another_scheduler_go_on_wherever_they_run_and_count_by_the_kind_of_each_node(tmp_path: Path) -> None:
+    """On two partitions, on nodes that the machine file does not name, and with a jobspec that nobody else can read."""
+    write_config(tmp_path, 4, cap_w=2 * 100 + 2 * 200 + 10_000)
+    parts = (Partition("cpu", 2, idle_w=100.0, max_w=300.0), Partition("gpu", 2, idle_w=200.0, max_w=700.0))
+    write_machine(tmp_path / "machine.toml", Machine("two", parts))
+    with instance(tmp_path, emulated=7, load=False, properties="-p cpu:0-1 -p gpu:2-3") as lab:
+        lab.run("module", "load", "sched-simple")
+        for ranks, more in (("0", "--setattr=system.job=text"), ("1-2", ""), ("3-5", ""), ("6", "")):
+            nodes = len(ids_of(ranks))
+            lab.submit(1, f"--requires=rank:{ranks}", "--exclusive", *more.split(), seconds=600.0, nodes=nodes)
+        wait_for("starts", lambda: lab.states()["RUN"] == 4)
+        lab.run("module", "unload", "sched-simple")
+        lab.load()
+        assert lab.stats()["used_w"] == NET_W + (NET_W + FAST_W) + FAST_W
+        lab.cap_w(2 * 100 + 2 * 200 + 9_000)
+        wait_for("a round", lambda: lab.stats()["open_w"] == 9_000)
+        assert lab.states() == {"RUN": 4}, lab.log()[-3000:]
 
 
 @real_flux
