@@ -28,6 +28,10 @@ LATE = "late"
 """A partition that the site creates while everything runs: neither the machine file nor the script knows it."""
 LISTS = ("p1", "p2", "p1,p2", "debug", "debug,p2", LATE, f"p1,{LATE}", "p2,debug,p1", *SHARED)
 """Partitions that jobs name."""
+ATTEND_S = 10.0
+"""Where a queue makes no progress for so long, a person looks at it; no script of a fight runs longer."""
+LAUNCH_FAILED = "launch failed requeued held"
+"""Why Slurm holds a job that a node could not start."""
 
 
 @dataclass
@@ -287,7 +291,7 @@ def drain(site: Site, timeout_s: float, look: Callable[[], None]) -> list[str]:
 
     Jobs that their users or an administrator hold, or that fit no partition, never end by themselves. Components of
     a heterogeneous job whose leader a crash took stay: Slurm cannot cancel them, and would plan nodes for them for
-    ever, so they are held. ``look`` is called meanwhile.
+    ever, so they are held. ``look`` is called meanwhile. After so many kills a person has to help (``attend``).
     """
     lab = site.lab
     cancelled: list[str] = []
@@ -313,5 +317,20 @@ def drain(site: Site, timeout_s: float, look: Callable[[], None]) -> list[str]:
             )
             cancelled += rows.splitlines()
             since = time.monotonic()
+        elif time.monotonic() - since > ATTEND_S:
+            attend(lab, rows.splitlines())
         look()
         time.sleep(0.5)
+
+
+def attend(lab: SlurmLab, rows: Sequence[str]) -> None:
+    """Do what Slurm leaves to a person after kills of its daemons; ``rows``: see ``drain``.
+
+    A node that could not start a job, or still ran it when a crash had made slurmctld forget its start, is drained; a
+    job whose launch failed is held.
+    """
+    for node in sorted(set(lab.run(["sinfo", "-h", "-N", "-t", "drain,down", "-o", "%N"], check=False).out.split())):
+        lab.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], check=False)
+    for row in rows:
+        if row.split("|")[3] == LAUNCH_FAILED:
+            lab.run(["scontrol", "release", row.split("|")[1]], check=False)

@@ -124,6 +124,6 @@ def fight(
         keep(site)
     assert poller.over == [], poller.over[:3]
     assert poller.polls > seconds * poller.polls_a_second, "the poller looked often"
-    assert left == [], f"every job ends that nothing keeps from it\n{site.said()}"
+    assert left == [], f"every job ends that nothing keeps from it: {left}\n{site.said()}"
     assert violations == [], violations
     assert killer.done == kills

@@ -290,6 +290,8 @@ def test_a_job_whose_users_node_is_lost_keeps_nobody_waiting(hall: Hall) -> None
     hall.run(controller, 8)
     assert (lost.state, wide.state) == ("PENDING", "RUNNING")
     assert "n15, which is not free" in sentence(*read_why(hall.folder / "run", lost.name)[0])
+    counts = json.loads((hall.folder / "run/status.json").read_text())["jobs"]
+    assert (counts["waiting"], counts["barred"]) == (0, 1), "the status counts it, too"
 
 
 def test_a_job_that_failed_on_chosen_nodes_gets_others(hall: Hall) -> None:

@@ -88,8 +88,7 @@ class RackAdversary(Adversary):
         self.site.lab.run(["scancel", *held] if held else ["true"], check=False)  # nobody releases them, or too wide
 
     def unended(self, cancelled: Sequence[str]) -> list[str]:
-        # one whose launch failed on a killed slurmd is held until a person looks at the node
-        return [row for row in cancelled if int(row.split("|")[1]) in self.fits and "launch failed" not in row]
+        return [row for row in cancelled if int(row.split("|")[1]) in self.fits]
 
     def figures(self) -> dict[str, object]:
         return {**super().figures(), "fit": len(self.fits)}

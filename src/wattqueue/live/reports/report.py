@@ -16,7 +16,7 @@ from wattqueue.live.telemetry.base import NodePower, Telemetry
 
 STATES: Mapping[str, tuple[Stage, ...]] = {
     "refused": (Stage.BACK_OFF,), "foreign": (Stage.FREE, Stage.STALLED), "late": (Stage.LATE,),
-    "adopt": (Stage.STRAY,),
+    "adopt": (Stage.STRAY,), "barred": (Stage.BARRED,),
 }  # fmt: skip
 """Stages of jobs that the status and the metrics count together."""
 
