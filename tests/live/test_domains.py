@@ -595,3 +595,16 @@ def test_the_page_shows_domains_with_their_limits_and_counted_watts(hall: Hall) 
     for name, _, counted_w, limit_w in rows:
         nodes, whole = (16, 5) if name == "row" else (4, busy[name])
         assert counted_w == 100 * nodes + NET_W * whole <= limit_w == 100 * nodes + ROOM_W[name]
+
+
+def test_jobs_that_a_lowered_limit_never_feeds_are_named(tmp_path: Path) -> None:
+    """They were accepted; a limit that comes up again, or another one, and a job that fits are not named."""
+    hall = Hall(tmp_path)
+    controller = hall.begin()
+    fits, wide = hall.submit(8, 10.0), hall.submit(9, 10.0)
+    controller.round()
+    said = [line for line in controller.last.problems if "ever feed" in line]  # type: ignore[union-attr]
+    text = f"1 queued jobs need more nodes than power domains ever feed, {wide.name} is one"
+    assert said == [f"{text}: raise a limit (row), or cancel them"]
+    hall.run(controller, 30)
+    assert (fits.state, wide.state) == ("COMPLETED", "PENDING")

@@ -238,6 +238,24 @@ def check_fight(site: Site, seconds: float, kills: int, seed: int, record_proper
     check_spans(spans, record_property)
 
 
+def check_refusals(site: Site) -> None:
+    """The widest job of each partition is taken; one node more is refused by the name of what holds it back."""
+    for part, nodes in MOST_NODES.items():
+        argv = ["sbatch", "--parsable", "-p", part, "-o", "/dev/null", "--wrap=sleep 1", "-H"]
+        wide = site.lab.run([*argv, f"-N{nodes + 1}"], user=USER, check=False)
+        assert wide.code != 0
+        assert f"a job has {nodes} nodes of partition {part} at most, this one needs {nodes + 1}" in wide.err
+        assert "under power domain r" in wide.err
+        for fitting in (f"-N{nodes}", f"-N{nodes}-{nodes + 1}"):
+            taken = site.lab.run([*argv, fitting], user=USER, check=False)
+            assert (taken.code, taken.err) == (0, ""), taken
+            site.lab.run(["scancel", taken.out.strip()])
+
+
+def test_a_job_that_no_domain_feeds_is_refused_by_its_name(hall: Site) -> None:
+    check_refusals(hall)
+
+
 def test_no_job_gets_above_a_rack(hall: Site, record_property: Record) -> None:
     check_fight(hall, 60.0, 6, 1, record_property)
 

@@ -15,7 +15,7 @@ from tests.live.fight import site_of
 from tests.live.releases import absent
 from tests.live.site import Site
 from tests.live.slurmlab import USER
-from tests.live.test_domains_real import MACHINE, check_fight
+from tests.live.test_domains_real import MACHINE, check_fight, check_refusals
 from tests.live.test_hres_real import RELEASE
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.live.config import load_config
@@ -48,6 +48,10 @@ def test_no_job_gets_above_a_rack_that_slurm_holds(
         float(os.environ.get(f"WATTQUEUE_{name}", d)) for name, d in (("ADVERSARIAL_S", 60), ("KILLS", 6))
     )
     check_fight(hres_hall, seconds, int(kills), 3, record_property)
+
+
+def test_a_job_that_no_domain_feeds_is_refused_by_its_name(hres_hall: Site) -> None:
+    check_refusals(hres_hall)
 
 
 def test_a_job_of_components_is_refused_by_name(hres_hall: Site) -> None:

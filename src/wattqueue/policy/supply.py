@@ -6,6 +6,8 @@ before a run: a machine whose domains are all left out is scheduled as one witho
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -228,7 +230,7 @@ def notes_of_run(
 def held_back_by(machine: Machine, view: KernelView, reason: NDArray[np.int8]) -> dict[str, int]:
     """Return a note for each domain that no job of reason ``SUPPLY`` gets past, with the number of these jobs.
 
-    Of several domains that are too small for a job, it is the one that forbids most units of its first partition.
+    Of several domains that are too small for a job, it is the one that ``most_fed`` names for its first partition.
     """
     found = dict[str, int]()
     for job in np.flatnonzero(reason == Reason.SUPPLY):
@@ -243,17 +245,39 @@ def held_back_by(machine: Machine, view: KernelView, reason: NDArray[np.int8]) -
 
 
 def _tightest(machine: Machine, p: int, unit_uw: int) -> str:
-    """Return the domain that forbids most units of partition p, at their net watts, on an idle machine."""
+    """Return the domain that holds back most units of partition p, at their net watts, on an idle machine."""
     tree = machine.supply_tree
-    idle = machine.supply_idle_uw
-    units, forbidden = [0] * len(tree.domains), [0] * len(tree.domains)
-    for k, domain in enumerate(tree.domains):
-        own = [part for part in tree.below[k] if part.partition == p]
-        units[k] += sum(part.units for part in own if part.own == k)
-        most = max(domain.limits_w, default=np.inf if domain.limit_w is None else domain.limit_w)
-        each = counted_uw(unit_uw, max((part.gain for part in own), default=1.0))
-        if np.isfinite(most) and each > 0:
-            forbidden[k] = units[k] - min(units[k], (round(most * 1e6) - int(idle[k])) // each)
-        if tree.parent[k] >= 0:
-            units[tree.parent[k]] += units[k] - forbidden[k]
-    return tree.domains[int(np.argmax(forbidden))].name
+    own = [
+        sum(part.units for part in below if part.partition == p and part.own == k) for k, below in enumerate(tree.below)
+    ]
+    limits_w = [max(one.limits_w, default=np.inf if one.limit_w is None else one.limit_w) for one in tree.domains]
+    return most_fed(machine, own, unit_uw, limits_w)[1]
+
+
+def most_fed(machine: Machine, own: Sequence[int], unit_uw: int, limits_w: Sequence[float]) -> tuple[int, str]:
+    """Return how many units of so many net microwatts each an idle machine feeds, and the domain that holds back most.
+
+    ``own``: of each domain the units that it feeds itself; ``limits_w``: of each the limit, inf for none. Named is the
+    domain without whose limit most units would be fed, of equal ones the highest; where no single limit holds units
+    back, the one that forbids most.
+    """
+    tree, idle = machine.supply_tree, machine.supply_idle_uw
+    parent = tree.parent.tolist()
+    below, most, fed, total = list(own), [math.inf] * len(own), [0] * len(own), 0
+    for k, limit_w in enumerate(limits_w):
+        each = counted_uw(unit_uw, float(tree.gain[k]))
+        if np.isfinite(limit_w) and each > 0:
+            most[k] = max((round(limit_w * 1e6) - int(idle[k])) // each, 0)
+        fed[k] = int(min(below[k], most[k]))
+        if parent[k] >= 0:
+            below[parent[k]] += fed[k]
+        else:
+            total += fed[k]
+    more = [0] * len(own)
+    for k in range(len(own)):
+        more[k], above = below[k] - fed[k], parent[k]
+        while above >= 0 and more[k]:
+            more[k] = int(min(below[above] + more[k], most[above])) - fed[above]
+            above = parent[above]
+    worst = max(range(len(own)), key=lambda k: (more[k], below[k] - fed[k], k))
+    return total, tree.domains[worst].name

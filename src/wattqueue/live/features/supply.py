@@ -27,6 +27,7 @@ from wattqueue.live.files.supply_limits import (
 from wattqueue.live.planner import RoundState, StageFunction, stage
 from wattqueue.live.table import Owner, Stage
 from wattqueue.live.watts.domains import LiveDomains, bar_unfree, displace
+from wattqueue.live.watts.fed import Fed, Limits, fed_partitions, limits_from, never_start
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.policy.supply import can_bind
@@ -121,6 +122,11 @@ class SupplyLines:
     """What limits leave by the file for releases, as last written."""
     moved: Sequence[str] = ()
     """Nodes that stood in other domains when a controller was last at work."""
+    never: Sequence[str] = ()
+    """Queued jobs that need more nodes than any limit from now on feeds."""
+    limits: Limits | None = None
+    fed: Sequence[Fed | None] = ()
+    """How many nodes of each partition of the machine these limits feed."""
 
     def lines(self) -> Iterator[str]:
         """Yield what a person should know."""
@@ -134,6 +140,10 @@ class SupplyLines:
             yield f"{len(self.moved)} nodes stood in other power domains before, {self.moved[0]} is one: see [[supply]]"
         if found.postponed:
             yield f"{found.postponed} starts wait for nodes whose power domains have room"
+        if self.never:
+            text = f"{len(self.never)} queued jobs need more nodes than power domains ever feed, {self.never[0]} is one"
+            names = ", ".join(dict.fromkeys(one.domain for one in self.fed if one is not None))
+            yield f"{text}: raise a limit ({names}), or cancel them"
         if self.components:
             text = (
                 f"{self.components} components of heterogeneous jobs never start: Slurm would place them in any domain"
@@ -194,6 +204,10 @@ def supply_extension(domains: LiveDomains, folder: Path) -> Extension:
     def count(now: RoundState) -> None:
         domains.note_time(now)
         told.components = len(now.jobs.at([Stage.HELD], Owner.HANDED_OVER))
+        limits = limits_from(domains.layout.machine, now.now_s)
+        if limits != told.limits:
+            told.limits, told.fed = limits, fed_partitions(domains.layout, limits)
+        told.never = [now.jobs.name[slot] for slot in never_start(now.jobs, told.fed).tolist()]
 
     stages: dict[Place, StageFunction] = {
         "classified": displace,

@@ -26,6 +26,7 @@ import math
 import os
 import pwd
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,7 @@ from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, findings, un
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, staff_in, staff_of
 from wattqueue.live.units import GUARD_FILE, guard_text
 from wattqueue.live.watts.domains import LiveDomains
+from wattqueue.live.watts.fed import Limits, fed_by, limits_from, node_net_w
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.plain_numbers import is_whole
@@ -113,7 +115,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     staff = staff_of(slurm)
     if staff is None:
         staff = staff_in(beat.with_name(SUBMIT_DATA))
-    data = data_of(layout, rows, slurm_config(slurm), staff)
+    data = data_of(layout, rows, slurm_config(slurm), staff, limits_from(layout.machine, time.time()))
     pool_w = whole_pool(config, layout.machine, shared, [row for row, _ in rows], layout.absent_uw / 1e6)
     domains = whole_domains(config, layout) if config.slurm.domains else {}
     hres = config.slurm.hres and licences_of(config, layout.machine) is not None
@@ -121,9 +123,16 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
 
 
 def data_of(
-    layout: Layout, rows: Sequence[tuple[Node, Shape]], values: Mapping[str, str], staff: Sequence[int]
+    layout: Layout,
+    rows: Sequence[tuple[Node, Shape]],
+    values: Mapping[str, str],
+    staff: Sequence[int],
+    limits: Limits = (),
 ) -> SubmitData:
-    """Return what the data file says of nodes in one row per node and partition, with ``values`` of slurm.conf."""
+    """Return what the data file says of nodes in one row per node and partition, with ``values`` of slurm.conf.
+
+    ``limits``: those of the machine's power domains, as ``limits_from`` gives them.
+    """
     shapes: dict[str, list[Shape]] = {}
     members: dict[str, list[str]] = {}
     for row, shape in rows:
@@ -134,12 +143,14 @@ def data_of(
         parts = sorted({layout.row_of(layout.unit[node]) for node in names if node in layout.unit})
         if parts:
             # a covering partition may span machine partitions: its dearest node counts for all
-            watts, least = (max(_watts_of(layout, part)[k] for part in parts) for k in (0, 1))
+            watts, least = (max(node_net_w(layout, part)[k] for part in parts) for k in (0, 1))
             counts = Counter(shapes[name])
             kinds = tuple(sorted(counts))
             cpus = min(shape.cpus for shape in kinds)
             held = name in layout.partition_of
-            nodes[name] = NodeWatts(watts, least, cpus, len(names), kinds, held, tuple(counts[one] for one in kinds))
+            fed = fed_by(layout, [layout.unit[node] for node in names if node in layout.unit], least, limits)
+            each = tuple(counts[one] for one in kinds)
+            nodes[name] = NodeWatts(watts, least, cpus, len(names), kinds, held, each, fed if held else None)
     memory = "MEMORY" in values.get("SelectTypeParameters", "").upper()
     default = values.get("DefMemPerCPU", "")
     return SubmitData(
@@ -147,15 +158,6 @@ def data_of(
         int(default) if memory and is_whole(default) else 0, memory,
         refuses_too_few_gres(values.get("SLURM_VERSION", "")),
     )  # fmt: skip
-
-
-def _watts_of(layout: Layout, row: int) -> tuple[int, int]:
-    """Whole net watts of a node of a machine partition: at its maximum, and at its lowest frequency."""
-    machine = layout.machine
-    factor = machine.option_dynamic_factor[machine.option_start[row] : machine.option_start[row + 1]]
-    most = layout.most_net_w(row)
-    idle = machine.partitions[row].idle_w if machine.cap_scope == "jobs" else 0.0
-    return most, min(most, math.ceil(idle + (most - idle) * float(factor.min())))
 
 
 def uid_of(config: LiveConfig) -> int:

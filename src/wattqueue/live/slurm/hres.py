@@ -9,7 +9,8 @@ Slurm wants one layer above all, no two layers of the same nodes, and all nodes 
 error otherwise: "duplicate layer", "isn't a perfect tree"). So domains of the same nodes become one layer, and a domain
 that stands less deep than others is divided in halves that have its count each.
 
-26.05.5 chooses nodes by what a job asked for at its submission; what it was given since is deducted and not tested.
+26.05.5 chooses nodes by what a job asked for at its submission. Each change of its licences ends that, until slurmctld
+starts again: what the job then has is deducted and not tested.
 """
 
 from __future__ import annotations

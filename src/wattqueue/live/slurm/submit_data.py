@@ -14,6 +14,7 @@ put there. Its first line has a fixed length::
     default-mb-per-cpu 0
     free login                                  a partition whose jobs carry no watts
     partition p1 300 100 2 yes                  watts and least watts of its dearest node, nodes, whether it is held
+    feeds 1 2 rack 7                            nodes that power domains feed now, and ever; which one holds back most
     shape 16 2 16 32000 2 gpu=4                 CPUs, sockets, cores, MB, nodes (- if not known), generic resources
     staff 1001                                  an account with Slurm's operator or administrator level
     end
@@ -39,6 +40,7 @@ from wattqueue.live.files.lease import AHEAD_S
 from wattqueue.live.slurm.commands import WORD
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.slurm.submit_text import read_data, write_lines
+from wattqueue.live.watts.fed import Fed
 
 _PARTITION = re.compile(r"partition (\S+) ([0-9]+) ")
 _ANY_SIZE = 65534
@@ -64,6 +66,8 @@ class NodeWatts(NamedTuple):
     """Whether the controller schedules its jobs, so that they wait for it."""
     counts: tuple[int, ...] = ()
     """Nodes of each shape; empty: not known, and no job is refused because they are too few."""
+    fed: Fed | None = None
+    """None where power domains feed all nodes."""
 
 
 class SubmitData(NamedTuple):
@@ -102,6 +106,8 @@ def body_of(data: SubmitData) -> str:
 
 def _partition(name: str, node: NodeWatts) -> Iterator[str]:
     yield f"partition {name} {node.watts} {node.least} {min(node.size, MOST_NODES)} {_switch(node.held)}"
+    if node.fed is not None:
+        yield f"feeds {node.fed.now} {node.fed.most} {' '.join(node.fed.domain.split()) or '?'}"
     shapes = node.shapes or (Shape(node.cpus),)
     for shape, count in zip(shapes, node.counts or ("-",) * len(shapes), strict=True):
         # fewer units of a resource than there are only make a job need more nodes
@@ -156,7 +162,7 @@ def _blocks(body: str) -> dict[str, list[str]]:
     name = ""
     for line in body.splitlines():
         kind, _, rest = line.partition(" ")
-        if kind != "shape":
+        if kind not in ("shape", "feeds"):
             name = f"partition {rest.partition(' ')[0]}" if kind == "partition" else kind
         out.setdefault(name, []).append(line)
     return out

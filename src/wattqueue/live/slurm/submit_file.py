@@ -13,6 +13,7 @@ written, the last file stays and the status says so; a failing sacctmgr leaves t
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from wattqueue.live.slurm.guard import READ_OF_CONF, data_of, slurm_config
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.slurm.submit_data import SubmitData, body_of
 from wattqueue.live.slurm.submit_text import SUBMIT_DATA, keep_lines, staff_in, staff_of
+from wattqueue.live.watts.fed import Limits, limits_from
 from wattqueue.live.world import Layout
 
 EVERY_S = 60.0
@@ -56,7 +58,10 @@ class SubmitFile:
     _equipment: int | None = None
     _staff: tuple[int, ...] | None = None
     """As last read; None before that."""
-    _made: tuple[Sequence[tuple[Node, Shape]], tuple[int, ...], Mapping[str, str], SubmitData] | None = None
+    clock: Callable[[], float] = time.time
+    _layout: tuple[Sequence[tuple[Node, Shape]], Layout] | None = None
+    """The last nodes, matched."""
+    _made: tuple[Sequence[tuple[Node, Shape]], tuple[int, ...], Mapping[str, str], Limits, SubmitData] | None = None
     """What the last data were made of, and they."""
     _wake: threading.Event = field(default_factory=threading.Event, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -86,10 +91,13 @@ class SubmitFile:
         self._staff = staff
         config = slurm_config(self.cluster.slurm)
         values = {key: config.get(key, "") for key in READ_OF_CONF}
-        if self._made is None or self._made[0] is not rows or self._made[1:3] != (staff, values):
-            layout = self.layout_of([row for row, _ in rows])
-            self._made = rows, staff, values, data_of(layout, rows, values, staff)
-        return self._made[3]
+        if self._layout is None or self._layout[0] is not rows:
+            self._layout = rows, self.layout_of([row for row, _ in rows])
+        layout = self._layout[1]
+        limits = limits_from(layout.machine, self.clock())
+        if self._made is None or self._made[0] is not rows or self._made[1:4] != (staff, values, limits):
+            self._made = rows, staff, values, limits, data_of(layout, rows, values, staff, limits)
+        return self._made[4]
 
     def start(self, _say: Callable[[str], None] = lambda _: None) -> None:
         """Begin. The first file is written after the first round, which takes the lease."""
@@ -141,4 +149,4 @@ def submit_file_of(
         return ""
 
     # a guard writes for whoever it serves
-    return SubmitFile(path, cluster, layout_of, keep, may_write if section is None else lambda: True)
+    return SubmitFile(path, cluster, layout_of, keep, may_write if section is None else lambda: True, clock=clock)

@@ -86,7 +86,9 @@ end
 local HEADER, HEADER_BYTES, MOST_BYTES = "^wattqueue%-submit 1 (%d+) (%d+) (%x+)\n$", 50, 4194304
 local MOST_W, MOST_NODES, MOST = 10 ^ 9, 10 ^ 6, 10 ^ 15
 local NOTHING = { whole = false, nodes = {}, free = {}, staff = {}, mb_per_cpu = 0, memory = true, gres_bound = true }
--- nodes: by partition, watts of its dearest node, least watts it can do with, nodes, shapes of its nodes
+-- nodes: by partition, watts of its dearest node, least watts it can do with, nodes, shapes of its nodes; how many of
+--   these nodes the power domains feed at the least watts (fed: now, ever: under limits to come; nil: all), and which one
+--   holds back most (domain)
 -- free: partitions without any managed node, or whose nodes are shared: their jobs carry no watts
 -- staff: accounts with Slurm's operator or administrator level
 -- mb_per_cpu, memory: DefMemPerCPU, and whether memory is a consumable resource
@@ -127,6 +129,11 @@ function LINES.partition(into, name, watts, least, size, held)
   if node.watts == nil or node.least == nil or node.size == nil or node.held == nil then return false end
   into.nodes[name], into.last = node, node
   return true
+end
+function LINES.feeds(into, now, most, ...)
+  into.last.fed, into.last.ever = number_of(now, MOST_NODES), number_of(most, MOST_NODES)
+  into.last.domain = table.concat({ ... }, " ")
+  return into.last.fed ~= nil and into.last.ever ~= nil
 end
 function LINES.shape(into, cpus, sockets, cores, mb, count, ...)
   local shape = { cpus = number_of(cpus, MOST), sockets = number_of(sockets, MOST), cores = number_of(cores, MOST) }
@@ -492,6 +499,24 @@ local function declared(jd, parts)
   return { low = low, high = high, most = most, dear = dear, least = least, ours = ours, loose = loose }
 end
 
+-- What a user is told of the power domains, and whether none of the partitions ever feeds the job; nil where one feeds it
+-- now. A partition that the file does not name feeds it.
+local function hungry(jd, parts)
+  local text, never = nil, true
+  for name in string.gmatch(jd.partition or default_partition(parts) or "", "[^,]+") do
+    local node = data.nodes[name]
+    local few = node ~= nil and node.fed ~= nil and node_range(jd, node, parts[name]) or 0
+    if few == 0 or few <= node.fed then return nil end
+    local limits = string.format("under power domain %s a job has %d nodes of partition %s at most", node.domain, node.fed, name)
+    if few <= node.ever then
+      text, never = string.format("%s now, this one waits for %d", limits, few), false
+    elseif never then
+      text = string.format("%s, this one needs %d", limits, few)
+    end
+  end
+  return text, never
+end
+
 -- Whether one of these partitions (a list as in a submission) holds managed nodes.
 local function counts(partition, parts)
   return declared({ partition = partition }, parts).most > 0
@@ -599,6 +624,9 @@ function slurm_job_submit(jd, parts, uid)
     slurm.log_user("wattqueue: no nodes of the partition could ever serve this job, if all of them were free")
     return IMPOSSIBLE
   end
+  local limits, never = hungry(jd, parts)
+  if limits ~= nil then slurm.log_user("wattqueue: " .. limits) end
+  if limits ~= nil and never then return slurm.ERROR end
   local watts, most = job.high, job.most
   if WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W and job.low <= WHOLE_POOL_W and job.dear > 0 and not job.loose then
     -- a range of nodes of which only the upper part exceeds the budget: take as many as fit
