@@ -311,8 +311,8 @@ TWINS: dict[str, dict[str, str]] = {
     "redistribution.keep_promises": {"redistribution": "begin_raises keep_promise end_raises"},
     # Bounds and schedules, tick by tick and over all subsets (tests/wattqueue_studies/test_bound_kernels.py).
     "bounds.TickWorld.list_schedule": {
-        "list_schedule": "row_at row_fits earliest_start split_row occupy place_job copy_profile list_schedule "
-        "load_profile save_profile keep_list try_list move_job copy_list anneal soonest_start",
+        "list_schedule": "row_fits earliest_start split_row occupy place_job copy_numbers list_schedule "
+        "load_profile keep_list try_list move_job anneal soonest_start",
     },
     "bounds.cheapest_start": {
         "cheapest_start": "sum_prices start_value paid_by advance note_start least_value try_edges_as_starts "

@@ -14,6 +14,8 @@ from wattqueue.kernels.state import Array
 
 NEVER = 1 << 61
 """Start of a job that fits at no time."""
+NEXT, FREE = 1, 2
+"""Where in a row the next one is named, and where what is free begins."""
 EVERY = 8
 """Places of a list between two profiles that are saved."""
 
@@ -33,14 +35,15 @@ class ListJobs(NamedTuple):
 
 @referenced
 class Profile(NamedTuple):
-    """What is free over time: row k of ``free`` (c, R) from ``time[k]`` to ``time[k + 1]``, the last one for ever.
+    """What is free over time, as a linked list of rows in ``table`` (c,).
 
-    ``rows`` (1,) of the c rows are in use. A list of n jobs adds at most 2 n rows.
+    A row is R + 2 numbers: when it begins, where the next one stands (-1: none, it holds for ever), and what is free of
+    each resource. The first row stands at 0. ``used`` (2,): numbers in use, and the row in force at the last start that
+    was found. A list of n jobs adds at most 2 n rows.
     """
 
-    time: Array
-    free: Array
-    rows: Array
+    table: Array
+    used: Array
 
 
 @referenced
@@ -54,106 +57,91 @@ class Placed(NamedTuple):
 
 @referenced
 class Saved(NamedTuple):
-    """What is free before every ``EVERY``-th place of a list: profiles as rows of ``time`` (c, r), ``free`` (c, r, R),
-    ``rows`` (c,); ``reached`` (n + 1,) sum before each place; ``start`` of each job; ``places`` (2,) is work space.
+    """What is free before every ``EVERY``-th place of a list: profiles as ``table`` (c, r) and numbers in ``used``
+    (c,); ``reached`` (n + 1,) sum before each place; ``start`` of each job; ``places`` (2,) is work space.
     """
 
-    time: Array
-    free: Array
-    rows: Array
+    table: Array
+    used: Array
     reached: Array
     start: Array
     places: Array
 
 
 @kernel
-def row_at(profile: Profile, time: int) -> int:
-    """Return the row in force at a time that is not before the first row."""
-    low = as_int64(0)
-    high = as_int64(profile.rows[0])
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if profile.time[middle] <= time:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@kernel
 def row_fits(jobs: ListJobs, profile: Profile, option: int, row: int) -> bool:
     """Return whether a row has what an option needs."""
     fits = True
-    for i in range(profile.free.shape[1]):
-        fits = fits and profile.free[row, i] >= jobs.amount[option, i]
+    for i in range(jobs.amount.shape[1]):
+        fits = fits and profile.table[row + FREE + i] >= jobs.amount[option, i]
     return fits
 
 
 @kernel
 def earliest_start(jobs: ListJobs, profile: Profile, option: int, release: int) -> int:
     """Return the earliest start of an option that is not before ``release``; NEVER for none."""
+    table = profile.table
     start = as_int64(release)
-    row = row_at(profile, start)
-    rows = as_int64(profile.rows[0])
-    while row < rows and (profile.time[row] < start + jobs.run[option] or profile.time[row] <= start):
-        if not row_fits(jobs, profile, option, row):
-            if row + 1 == rows:
+    row = as_int64(0)
+    while table[row + NEXT] >= 0 and table[table[row + NEXT]] <= start:
+        row = as_int64(table[row + NEXT])
+    first = row
+    while row >= 0 and (table[row] < start + jobs.run[option] or table[row] <= start):
+        fits = row_fits(jobs, profile, option, row)
+        row = as_int64(table[row + NEXT])
+        if not fits:
+            if row < 0:
                 return NEVER
-            start = as_int64(profile.time[row + 1])
-        row += 1
+            start = as_int64(table[row])
+            first = row
+    profile.used[1] = first
     return start
 
 
 @kernel
-def split_row(profile: Profile, time: int) -> int:
-    """Make a row begin at a time, and return it."""
-    row = row_at(profile, time)
-    if profile.time[row] == time:
+def split_row(profile: Profile, row: int, time: int, width: int) -> int:
+    """Make a row begin at a time at which ``row`` is in force, and return it; ``width`` numbers are a row."""
+    if profile.table[row] == time:
         return row
-    for k in range(profile.rows[0], row + 1, -1):
-        profile.time[k] = profile.time[k - 1]
-        for i in range(profile.free.shape[1]):
-            profile.free[k, i] = profile.free[k - 1, i]
-    profile.time[row + 1] = time
-    for i in range(profile.free.shape[1]):
-        profile.free[row + 1, i] = profile.free[row, i]
-    profile.rows[0] += 1
-    return row + 1
+    new = as_int64(profile.used[0])
+    for i in range(NEXT, width):
+        profile.table[new + i] = profile.table[row + i]
+    profile.table[new] = time
+    profile.table[row + NEXT] = new
+    profile.used[0] += width
+    return new
 
 
 @kernel
-def occupy(jobs: ListJobs, profile: Profile, option: int, start: int) -> None:
-    """Take what an option needs from its start to its end."""
-    first = split_row(profile, start)
-    last = split_row(profile, start + jobs.run[option])
-    for row in range(first, last):
-        for i in range(profile.free.shape[1]):
-            profile.free[row, i] -= jobs.amount[option, i]
+def occupy(jobs: ListJobs, profile: Profile, option: int, start: int, row: int) -> None:
+    """Take what an option needs from its start to its end; ``row`` is in force at its start."""
+    table, width = profile.table, jobs.amount.shape[1] + FREE
+    end = start + jobs.run[option]
+    row = split_row(profile, row, start, width)
+    while row >= 0 and table[row] < end:
+        after = table[row + NEXT]
+        if after < 0 or table[after] > end:
+            split_row(profile, row, end, width)
+        for i in range(FREE, width):
+            table[row + i] -= jobs.amount[option, i - FREE]
+        row = as_int64(table[row + NEXT])
 
 
 @kernel
 def place_job(jobs: ListJobs, profile: Profile, placed: Placed, job: int) -> int:
     """Start a job at the option whose start and pay are least in sum; return that sum, NEVER for none."""
     best = as_int64(NEVER)
+    row = as_int64(0)
     for option in range(jobs.first[job], jobs.first[job + 1]):
         start = earliest_start(jobs, profile, as_int64(option), as_int64(jobs.release[job]))
         if start < NEVER and start + jobs.pay[option] < best:
             best = start + as_int64(jobs.pay[option])
+            row = as_int64(profile.used[1])
             placed.start[job] = start
             placed.option[job] = option
     if best < NEVER:
-        occupy(jobs, profile, as_int64(placed.option[job]), as_int64(placed.start[job]))
+        occupy(jobs, profile, as_int64(placed.option[job]), as_int64(placed.start[job]), row)
     return best
-
-
-@kernel
-def copy_profile(base: Profile, profile: Profile) -> None:
-    """Make a profile equal to another."""
-    profile.rows[0] = base.rows[0]
-    for row in range(base.rows[0]):
-        profile.time[row] = base.time[row]
-        for i in range(base.free.shape[1]):
-            profile.free[row, i] = base.free[row, i]
 
 
 @entry
@@ -162,7 +150,8 @@ def list_schedule(jobs: ListJobs, base: Profile, profile: Profile, placed: Place
 
     ``base`` is what is free before, ``profile`` becomes what is free after it.
     """
-    copy_profile(base, profile)
+    copy_numbers(base.table, base.used[0], profile.table)
+    profile.used[0] = base.used[0]
     total = as_int64(0)
     for job in placed.order:
         paid = place_job(jobs, profile, placed, as_int64(job))
@@ -186,41 +175,30 @@ def move_job(order: Array, source: int, target: int, swaps: bool) -> None:
 
 
 @kernel
-def copy_list(order: Array, copy: Array) -> None:
-    """Copy a list."""
-    for k in range(len(order)):
-        copy[k] = order[k]
+def copy_numbers(source: Array, count: int, target: Array) -> None:
+    """Copy the first ``count`` numbers."""
+    for k in range(count):
+        target[k] = source[k]
 
 
 @kernel
-def load_profile(saved: Saved, k: int, profile: Profile) -> None:
-    """Make a profile equal to the saved one of a number."""
-    profile.rows[0] = saved.rows[k]
-    for row in range(saved.rows[k]):
-        profile.time[row] = saved.time[k, row]
-        for i in range(profile.free.shape[1]):
-            profile.free[row, i] = saved.free[k, row, i]
-
-
-@kernel
-def save_profile(profile: Profile, saved: Saved, k: int) -> None:
-    """Save a profile under a number."""
-    saved.rows[k] = profile.rows[0]
-    for row in range(profile.rows[0]):
-        saved.time[k, row] = profile.time[row]
-        for i in range(profile.free.shape[1]):
-            saved.free[k, row, i] = profile.free[row, i]
+def load_profile(saved: Saved, place: int, profile: Profile) -> int:
+    """Make a profile equal to the last one that was saved up to a place; return the place of that one."""
+    k = as_int64(place // EVERY)
+    profile.used[0] = saved.used[k]
+    copy_numbers(saved.table[k], saved.used[k], profile.table)
+    return k * EVERY
 
 
 @kernel
 def keep_list(jobs: ListJobs, profile: Profile, placed: Placed, saved: Saved, place: int) -> int:
     """Schedule a list that is changed from a place on, and save what later tries begin with; return its sum."""
-    first = place // EVERY * EVERY
-    load_profile(saved, as_int64(place // EVERY), profile)
+    first = load_profile(saved, place, profile)
     total = as_int64(saved.reached[first])
     for k in range(first, len(placed.order)):
         if k % EVERY == 0:
-            save_profile(profile, saved, as_int64(k // EVERY))
+            saved.used[k // EVERY] = profile.used[0]
+            copy_numbers(profile.table, profile.used[0], saved.table[k // EVERY])
         paid = place_job(jobs, profile, placed, as_int64(placed.order[k]))
         if paid >= NEVER:
             return NEVER
@@ -236,8 +214,7 @@ def try_list(jobs: ListJobs, profile: Profile, placed: Placed, saved: Saved, pla
 
     It is given up if every job that moved starts as before, or if the sum rose by more than ``most`` up to a place.
     """
-    first = places[0] // EVERY * EVERY
-    load_profile(saved, as_int64(places[0] // EVERY), profile)
+    first = load_profile(saved, as_int64(places[0]), profile)
     total = as_int64(saved.reached[first])
     moved = False
     for k in range(first, len(placed.order)):
@@ -265,7 +242,7 @@ def anneal(
     """
     current = keep_list(jobs, profile, placed, saved, 0)
     least = current
-    copy_list(placed.order, best)
+    copy_numbers(placed.order, len(best), best)
     for row in range(len(draws)):
         source = int(draws[row, 0])
         target = int(draws[row, 1])
@@ -280,7 +257,7 @@ def anneal(
             current = keep_list(jobs, profile, placed, saved, as_int64(saved.places[0]))
             if found < least:
                 least = found
-                copy_list(placed.order, best)
+                copy_numbers(placed.order, len(best), best)
         else:
             move_job(placed.order, target, source, swaps)
     return least

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.errors import EngineError
 from wattqueue.formats.tariff import Tariff
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.parts.contracts import Prediction
@@ -21,9 +20,9 @@ from wattqueue.runs.perform import RunInputs
 from wattqueue.sim.begin import signals_of
 from wattqueue.sim.physics import true_figures
 from wattqueue.sim.truth import actual_power
-from wattqueue_studies.bound.bill import BillSearch, BoundedBill, bound_bill, kept_limit
+from wattqueue_studies.bound.bill import BoundedBill, bound_bill, kept_limit
 from wattqueue_studies.bound.certificate import GoalRates
-from wattqueue_studies.bound.check import replay
+from wattqueue_studies.bound.check import require_kept
 from wattqueue_studies.bound.front import FrontPoint, energy_front
 from wattqueue_studies.bound.instance import Instance, Whole
 from wattqueue_studies.bound.policy_run import replayed_policy, rows_of_options
@@ -32,6 +31,7 @@ from wattqueue_studies.bound.prove import Proven, prove
 from wattqueue_studies.bound.schedules import FoundSchedule, best_schedule, near_program
 from wattqueue_studies.bound.store import (
     ADMISSION,
+    BILL,
     ENERGY,
     MAKESPAN,
     MEASURES,
@@ -56,7 +56,7 @@ class Search:
         tries: Lists that the search for schedules tries.
         steps: Steps of the ascent of prices.
         seed: Seed of the search.
-        front: Rates of the front of turnaround and energy, and of turnaround and each bill.
+        front: Rates of the front of turnaround and energy.
         tariffs: Prices or intensities on the trace's clock, with the longest wait in seconds.
     """
 
@@ -225,10 +225,10 @@ def assess(
     why = replayed.broken or ("the run was above a fallen cap" if replayed.above_cap else "")
     for tariff, limit_s in search.tariffs:
         limit = kept_limit(problem, found, tariff, limit_s, window.begin_s)
-        effort = BillSearch(search.tries // TRIES_A_TARGET, search.front, search.seed)
-        bill = bound_bill(problem, core.instance, limit, found, inputs.machine.idle_w, effort)
+        tries, rng = search.tries // TRIES_A_TARGET, np.random.default_rng(search.seed)
+        bill = bound_bill(problem, core.instance, limit, found, inputs.machine.idle_w, tries, rng)
         bills.append(bill.with_policy(problem, None if why else policy, why))
-        proofs.append(Proof({**facts, **limit.facts()}, STRICT, bill.instance, dict(bill.certificates)))
+        proofs.append(Proof({**facts, **limit.facts()}, STRICT, bill.instance, {BILL: bill.certificate}))
         remarks += limit.remarks()
     return Assessed(
         facts, bounds, {measure: min(one[measure] for one in measured) for measure in MEASURES}, own, replayed.broken,
@@ -250,9 +250,7 @@ def figures(problem: Problem, start_s: Floats, end_s: Floats, energy_j: Floats) 
 def measures_of(problem: Problem, found: FoundSchedule) -> dict[str, float]:
     """Return the measures of a schedule that was found. Raises: EngineError if its replay finds a rule broken."""
     start_s, end_s = found.seconds(problem)
-    checked = replay(problem, found.option, start_s, end_s)
-    if checked.broken or checked.above_cap:
-        raise EngineError(checked.broken or "a schedule that was found exceeds the cap", where="best schedule known")
+    require_kept(problem, found.option, start_s, end_s)
     return figures(problem, start_s, end_s, problem.jobs.energy_j[found.option])
 
 

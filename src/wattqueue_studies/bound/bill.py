@@ -10,7 +10,7 @@ doi:10.1613/jair.561.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,14 +21,12 @@ from wattqueue.formats.tariff import Tariff, require_cover
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
 from wattqueue_studies.bound.certificate import Certificate, GoalRates, proven_bill, unit_amount
-from wattqueue_studies.bound.check import replay
-from wattqueue_studies.bound.front import FrontPoint, rates_of
+from wattqueue_studies.bound.check import require_kept
 from wattqueue_studies.bound.instance import MILLI, Billing, Instance, Whole
 from wattqueue_studies.bound.policy_run import PolicyRun
 from wattqueue_studies.bound.problem import Problem
 from wattqueue_studies.bound.prove import prove
 from wattqueue_studies.bound.schedules import FoundSchedule, Lists
-from wattqueue_studies.bound.store import BILL
 
 STEPS = 1 << 20
 """Steps in which the watts of the greatest job are counted."""
@@ -233,13 +231,6 @@ class BillLists:
                 least, best = cost, found
         return best
 
-    def checked(self, found: FoundSchedule) -> FoundSchedule:
-        """Return a schedule. Raises: EngineError if a replay finds a rule broken."""
-        checked = replay(self.problem, found.option, *found.seconds(self.problem))
-        if checked.broken or checked.above_cap:
-            raise EngineError(checked.broken or "it exceeds the cap", where="best schedule known")
-        return found
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundedBill:
@@ -254,9 +245,7 @@ class BoundedBill:
         idle: Amount of the idle watts of all units up to ``horizon_s``, the same for every schedule.
         horizon_s: The last end that any schedule within the limit can have.
         instance: The instance with its prices.
-        certificates: What proves the bound, and the points of the front.
-        known: Mean turnaround in seconds and amount of each schedule that was found.
-        own: The same of the policy's, where it is compared.
+        certificate: What proves the bound.
     """
 
     limit: TariffLimit
@@ -267,9 +256,7 @@ class BoundedBill:
     idle: float
     horizon_s: float
     instance: Instance
-    certificates: Mapping[str, Certificate]
-    known: Sequence[tuple[float, float]]
-    own: tuple[float, float] | None = None
+    certificate: Certificate
 
     @property
     def amount(self) -> str:
@@ -281,18 +268,12 @@ class BoundedBill:
         """Return bound over best known; None where the bill is not positive."""
         return self.bound / self.best if self.best > 0.0 else None
 
-    def front(self) -> list[FrontPoint]:
-        """Return mean turnaround and bill together, by the rate."""
-        points = [each for name, each in self.certificates.items() if name != BILL]
-        return [FrontPoint.of(self.instance, each, self.known, self.own) for each in points]
-
     def as_json(self) -> dict[str, Any]:
         """Return every figure."""
-        front = [point.as_json() for point in self.front()]
         return {
             "unit": self.limit.unit, "wait_limit_s": self.limit.limit_s, "wait_limit_asked_s": self.limit.asked_s,
             "bound": self.bound, "best_known": self.best, "policy": self.policy, "undefined": self.undefined,
-            "ratio": self.ratio, "idle": self.idle, "horizon_s": self.horizon_s, **({"front": front} if front else {}),
+            "ratio": self.ratio, "idle": self.idle, "horizon_s": self.horizon_s,
         }  # fmt: skip
 
     def with_policy(self, problem: Problem, policy: PolicyRun | None, why: str) -> BoundedBill:
@@ -307,17 +288,7 @@ class BoundedBill:
         if waits[j] > limit.limit_s + 1e-3:
             told = f"job {jobs.names[j]} waits {waits[j] / 3_600:.1f} h, more than {limit.limit_s / 3_600:g} h"
             return replace(self, policy=amount, undefined=told)
-        own = float(np.mean(policy.end_s - jobs.release_s)), amount
-        return replace(self, policy=amount, best=min(amount, self.best), own=own)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BillSearch:
-    """How much is searched for a bill: changed targets, rates of the front, and a seed."""
-
-    tries: int
-    front: int
-    seed: int
+        return replace(self, policy=amount, best=min(amount, self.best))
 
 
 def bound_bill(
@@ -326,33 +297,33 @@ def bound_bill(
     limit: TariffLimit,
     found: Sequence[FoundSchedule],
     idle_w: float,
-    search: BillSearch,
+    tries: int,
+    rng: np.random.Generator,
 ) -> BoundedBill:
     """Return the least bill of a problem; ``found`` are schedules to begin with. No policy is compared yet.
 
+    ``tries``: targets that are changed, before prices are looked for and again near the program's solution.
+
     Raises: InputError naming a job whose watts are not known; EngineError where no schedule keeps the limit.
     """
-    whole, rng = billed(instance, problem, limit), np.random.default_rng(search.seed)
+    whole = billed(instance, problem, limit)
     begin = in_time(problem, found, limit.limit_s)
     if begin is None:
         raise EngineError("no schedule keeps the limit of waiting", where="bill")
-    even = even_rate(whole)
-    goals = {BILL: GoalRates(ends=False, bill=even, times=False)}
-    goals |= {f"front_{k}": GoalRates(bill=rate) for k, rate in enumerate(rates_of(even, search.front).tolist())}
-    certificates: dict[str, Certificate] = {}
-    known = [begin, *found]
-    for name, goal in goals.items():
-        lists = BillLists(problem, whole, limit, goal)
-        first = lists.improved([lists.plain.release, *(one.start for one in known)], search.tries, rng)
-        fit = [one for one in (first, *known) if one is not None and (one.start <= lists.latest).all()]
-        proven = prove(whole, [replace(one, total=round(lists.cost(one))) for one in fit], goal, steps=0)
-        near = [np.rint(start).astype(np.int64) for start in (proven.main_start, proven.mean_start)]
-        again = lists.improved([*near, *(one.start for one in fit)], search.tries, rng)
-        certificates[name], known = proven.certificate, [*fit, *([] if again is None else [again])]
-    kept = [lists.checked(one) for one in known if (one.start <= lists.latest).all()]
-    means = [float(np.mean(one.seconds(problem)[1] - problem.jobs.release_s)) for one in kept]
-    pairs = [(mean, lists.bill(one)) for mean, one in zip(means, kept, strict=True)]
+    goal = GoalRates(ends=False, bill=even_rate(whole), times=False)
+    lists = BillLists(problem, whole, limit, goal)
+
+    def improved(starts: Sequence[Whole], known: Sequence[FoundSchedule]) -> list[FoundSchedule]:
+        more = lists.improved([*starts, *(one.start for one in known)], tries, rng)
+        return [one for one in (more, *known) if one is not None and (one.start <= lists.latest).all()]
+
+    fit = improved([lists.plain.release], [begin, *found])
+    proven = prove(whole, [replace(one, total=round(lists.cost(one))) for one in fit], goal, steps=0)
+    fit = improved([np.rint(start).astype(np.int64) for start in (proven.main_start, proven.mean_start)], fit)
     horizon_s = limit.horizon_s(problem)
     idle = float(limit.paid(np.array([idle_w]), np.zeros(1), np.array([horizon_s]))[0])
-    bound, best = proven_bill(whole, certificates[BILL]), min(amount for _, amount in pairs)
-    return BoundedBill(limit, bound, best, None, "", idle, horizon_s, whole, certificates, pairs)
+    for one in fit:
+        require_kept(problem, one.option, *one.seconds(problem))
+    best = min(map(lists.bill, fit))
+    bound = proven_bill(whole, proven.certificate)
+    return BoundedBill(limit, bound, best, None, "", idle, horizon_s, whole, proven.certificate)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wattqueue.errors import EngineError
 from wattqueue.model.jobs import Floats
 from wattqueue_studies.bound.instance import Whole
 from wattqueue_studies.bound.problem import Problem
@@ -48,6 +49,13 @@ def replay(problem: Problem, option: Whole, start_s: Floats, end_s: Floats) -> S
             f"job {jobs.names[j]} takes {end_s[j] - start_s[j]:.6g} s, and at one clock {jobs.run_s[option[j]]:.6g} s"
         )
     return _replay_use(problem, option, start_s, end_s)
+
+
+def require_kept(problem: Problem, option: Whole, start_s: Floats, end_s: Floats) -> None:
+    """Require that a schedule that was found keeps every rule and the cap. Raises: EngineError."""
+    checked = replay(problem, option, start_s, end_s)
+    if checked.broken or checked.above_cap:
+        raise EngineError(checked.broken or "it exceeds the cap", where="best schedule known")
 
 
 def _replay_use(problem: Problem, option: Whole, start_s: Floats, end_s: Floats) -> ScheduleCheck:

@@ -12,7 +12,9 @@ import numpy as np
 
 from wattqueue.kernels.list_schedule import (
     EVERY,
+    FREE,
     NEVER,
+    NEXT,
     ListJobs,
     Placed,
     Profile,
@@ -59,15 +61,14 @@ class ListPart:
     def __init__(self, jobs: ListJobs, order: Whole, time: Whole, free: Whole) -> None:
         """Prepare the arrays: ``order`` (k,) of the n jobs; ``time`` (r,) and ``free`` (r, R) before them."""
         n, k, rows = len(jobs.release), len(order), len(time)
-        kept, most = k // EVERY + 1, rows + 2 * k + 1
         self.jobs, self.order = jobs, order
-        self.profile = empty_profile(most, free.shape[1])
+        self.profile = profile_of(time, free, rows + 2 * k + 1)
         self.placed = Placed(order.copy(), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        kept = k // EVERY + 1
         self.saved = Saved(
-            np.zeros((kept, most), np.int64), np.zeros((kept, most, free.shape[1]), np.int64), np.zeros(kept, np.int64),
+            np.tile(self.profile.table, (kept, 1)), np.full(kept, self.profile.used[0]),
             np.zeros(k + 1, np.int64), np.zeros(n, np.int64), np.zeros(2, np.int64),
         )  # fmt: skip
-        self.saved.time[0, :rows], self.saved.free[0, :rows], self.saved.rows[0] = time, free, rows
 
     def annealed(self, draws: Floats, slack: float) -> tuple[int, Whole]:
         """Return the least sum of starts and pays that the tries find, and its list. Shape (k,)."""
@@ -75,9 +76,12 @@ class ListPart:
         return int(anneal(self.jobs, self.profile, self.placed, self.saved, draws, slack, best)), best
 
 
-def empty_profile(rows: int, resources: int) -> Profile:
-    """Return a profile with room for rows."""
-    return Profile(np.zeros(rows, np.int64), np.zeros((rows, resources), np.int64), np.zeros(1, np.int64))
+def profile_of(time: Whole, free: Whole, rows: int) -> Profile:
+    """Return a profile with room for rows: what is free (r, R) from each time (r,) on."""
+    table = np.zeros((rows, FREE + free.shape[1]), np.int64)
+    table[: len(time), 0], table[: len(time), FREE:] = time, free
+    table[: len(time), NEXT] = np.append(np.arange(1, len(time)) * table.shape[1], -1)
+    return Profile(table.ravel(), np.array([len(time) * table.shape[1], 0]))
 
 
 class Lists:
@@ -86,10 +90,9 @@ class Lists:
     def __init__(self, problem: Problem, pay: Whole | None = None) -> None:
         """Prepare the arrays. ``pay`` (m,): what each option costs beside its start, in ticks; its run time if None."""
         narrow = instance_of(problem, wide=False)
-        run, rows = narrow.run, len(narrow.time)
+        run = narrow.run
         self.jobs = ListJobs(narrow.first, narrow.release, run, narrow.amount, run if pay is None else pay)
-        self.base = empty_profile(rows + 2 * len(narrow) + 1, len(narrow.free))
-        self.base.time[:rows], self.base.free[:rows], self.base.rows[0] = narrow.time, narrow.free.T, rows
+        self.base = profile_of(narrow.time, narrow.free.T, len(narrow.time) + 2 * len(narrow) + 1)
 
     def schedule(self, order: Whole) -> FoundSchedule | None:
         """Return the schedule of a list of all jobs; None where one of them never fits."""
@@ -100,7 +103,7 @@ class Lists:
     def _work(self, order: Whole) -> tuple[Profile, Placed]:
         """Return work space for a list."""
         n = len(self.jobs.release)
-        profile = empty_profile(*self.base.free.shape)
+        profile = Profile(self.base.table.copy(), self.base.used.copy())
         return profile, Placed(np.array(order, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
 
     def orders(self) -> list[Whole]:
@@ -143,10 +146,11 @@ class Lists:
         before, placed = self._work(order[:low])
         list_schedule(self.jobs, self.base, before, placed)
         soonest = soonest_start(self.jobs, before, part)
-        last = int(before.rows[0])
-        first = max(int(np.searchsorted(before.time[:last], soonest, side="right")) - 1, 0)
+        rows = before.table[: before.used[0]].reshape(-1, FREE + self.jobs.amount.shape[1])
+        rows = rows[np.argsort(rows[:, 0])]
+        rows = rows[max(int(np.searchsorted(rows[:, 0], soonest, side="right")) - 1, 0) :]
         jobs = self.jobs._replace(release=np.maximum(self.jobs.release, soonest))
-        return ListPart(jobs, part, before.time[first:last], before.free[first:last])
+        return ListPart(jobs, part, rows[:, 0], rows[:, FREE:])
 
     def draws(self, tries: int, rng: np.random.Generator, length: int) -> Floats:
         """Return tries: two places, mostly near each other, a share, rises that become smaller. Shape (tries, 4)."""

@@ -96,9 +96,9 @@ class BoundStudy:
         return {"workload": self.name, "policy": self.policy, "windows": windows, "summary": summaries}
 
     def document(self) -> Document:
-        """Return the tables; of fronts those of the first window."""
+        """Return the tables; of the front that of the first window."""
         first = self.windows[0]
-        front = [_front("A kWh", 3.6e6, first.front, "Mean turnaround and energy together")] if first.front else []
+        front = [_front(first.front)] if first.front else []
         blocks: list[Any] = [self._turnaround(), self._others(), *front, *self._bills(), *self._sentences()]
         return Document(title=f"Bounds of {self.name}", lede=NEVER_OPTIMAL, blocks=[*blocks, NEVER_OPTIMAL])
 
@@ -135,8 +135,6 @@ class BoundStudy:
             if any(one.bills[k].policy is not None and one.bills[k].undefined for one in self.windows):
                 note += " * a job waits longer than the limit, which bound and best known keep."
             yield Table(heads, rows, f"Bill above idle in {first.amount}", note, kinds=["", *["n"] * 6])
-            if front := first.front():
-                yield _front(f"1 {first.amount}", 1.0, front, "Mean turnaround and bill together")
 
     def verdict(self) -> str:
         """Return how far the policy is from the proven bound, as a sentence; empty where that is not defined."""
@@ -191,16 +189,17 @@ def _cell(value: float | None, form: str) -> str:
     return "–" if value is None else f"{value:{form}}".replace("%", " %")
 
 
-def _front(one: str, scale: float, front: Sequence[FrontPoint], title: str) -> Table:
-    """Return a front: what ``one`` unit of an amount costs in seconds, and the three numbers."""
+def _front(front: Sequence[FrontPoint]) -> Table:
+    """Return a front: what a kWh costs in seconds, and the three numbers."""
     rows = [
         (
-            f"{point.rate * scale:,.4g} s",
+            f"{point.rate * 3.6e6:,.4g} s",
             *(_cell(each, ",.0f") for each in (point.bound_s, point.best_s, point.policy_s)),
         )
         for point in front
     ]
-    return Table((f"{one} costs", "bound s", "best known s", "policy s"), rows, title, kinds=["", *["n"] * 3])
+    heads = ("A kWh costs", "bound s", "best known s", "policy s")
+    return Table(heads, rows, "Mean turnaround and energy together", kinds=["", *["n"] * 3])
 
 
 def _bill_cells(bill: BoundedBill) -> tuple[str, ...]:

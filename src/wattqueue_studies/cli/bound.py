@@ -39,7 +39,7 @@ class BoundVerb(Printed, SimulateOptions):
         most=10**9,
     )  # fmt: skip
     steps: int = option(7_000, "Most steps of the ascent of prices.", kind=int, least=0, most=10**6)
-    front: bool = option(False, "Add the front of turnaround and energy, at 10 rates, and of each bill.", kind=bool)
+    front: bool = option(False, "Add the front of turnaround and energy, at 10 rates.", kind=bool)
     prices: Path | None = option(None, "CSV of time and price: adds the bill of jobs. [EUR/MWh]", kind=Path)
     intensity: Path | None = option(None, "CSV of time and carbon intensity: adds their CO2. [gCO2/kWh]", kind=Path)
     wait_limit: float = option(
