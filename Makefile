@@ -105,8 +105,6 @@ wheel: $(VENV)/.dev ## Wheels in dist: one with compiled kernels for x86-64 (nee
 	@$(BIN)/python -m tools.wheel
 
 warm: $(VENV)/.dev # Every worker of the tests would compile these kernels otherwise
-	@$(BIN)/python -m wattqueue.sim.warm
-	@$(BIN)/python -m wattqueue.sim.warm decisions
 	@$(BIN)/python -m tests.warm
 
 system:

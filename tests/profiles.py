@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 """Whether kernels are plain Python. That pass is for coverage, and takes up to a hundred times longer an example."""
@@ -18,6 +20,11 @@ settings.register_profile("thorough", max_examples=3_000, deadline=None)
 settings.register_profile("ci-plain", settings.get_profile("ci"), max_examples=15)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci-plain" if PLAIN else "ci")
 settings.load_profile(PROFILE)
+if settings.get_profile(PROFILE).derandomize:
+    # Else one value in forty is a constant of the sources that this process happens to have imported: examples would
+    # depend on the tests that ran before, and each process would read all sources for it.
+    NO_CONSTANTS = Constants()
+    providers._get_local_constants = lambda: NO_CONSTANTS
 
 
 def examples(compiled: int) -> settings:

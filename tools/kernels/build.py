@@ -184,7 +184,7 @@ def _compiled(entry: Any, kinds: list[str], layouts: dict[str, Any]) -> Any:
     from wattqueue.kernels._numba.fast import compile_for_library
 
     LAYOUTS.update(layouts)
-    return compile_for_library(inspect.unwrap(entry), entry.inner, [_numba_type(kind, layouts) for kind in kinds])
+    return compile_for_library(inspect.unwrap(entry), entry.inner, [numba_type(kind, layouts) for kind in kinds])
 
 
 def _machine_code(compiled: Any, symbol: str, machine: Any) -> bytes:
@@ -206,7 +206,7 @@ def _machine_code(compiled: Any, symbol: str, machine: Any) -> bytes:
     return code
 
 
-def _numba_type(kind: str, layouts: dict[str, Any]) -> Any:
+def numba_type(kind: str, layouts: dict[str, Any]) -> Any:
     """Return numba's type of an argument by its text in ``interface.json``."""
     import numpy as np
     from numba import from_dtype, types
