@@ -256,12 +256,10 @@ class FluxCluster:
 
     def ends_at(self, end_s: float) -> None:
         """The instance itself ends then, 0 for never, and with it its jobs without a limit."""
-        if end_s != self.expiration_s:
-            self.expiration_s = end_s
-            for entry in self.jobs.values():
-                if entry.unlimited:
-                    start_s = entry.row.start_s if entry.row.active else self.clock()
-                    entry.row = entry.row._replace(walltime_s=self._unlimited_s(start_s))
+        self.expiration_s = end_s
+        for entry in (one for one in self.jobs.values() if one.unlimited):
+            start_s = entry.row.start_s if entry.row.active else self.clock()
+            entry.row = entry.row._replace(walltime_s=self._unlimited_s(start_s))
 
     def _unlimited_s(self, start_s: float) -> float:
         """Return after how long a job without a limit is expected to end."""

@@ -25,7 +25,7 @@ from flux.kvs import get_key_direct
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
-from wattqueue.live.cluster import ClusterError, JobKey
+from wattqueue.live.cluster import ClusterError, JobKey, StopJob
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.controller import Controller
 from wattqueue.live.files.stamp import stamp_of
@@ -103,7 +103,10 @@ class WattQueueScheduler(SafeScheduler):
         ranks = ranks_of(R)
         watts, end_s = self._noted(jobid, ranks)
         end_s = execution.get("expiration", 0.0) if end_s is None else end_s
-        self.cluster.runs(jobid, key_of(jobid, t_submit), userid, ranks, execution.get("starttime", 0.0), end_s, watts)
+        key = key_of(jobid, t_submit)
+        self.cluster.runs(jobid, key, userid, ranks, execution.get("starttime", 0.0), end_s, watts)
+        if key in self.controller.planner.memory.parked:  # Flux does not say whether its processes are stopped
+            self.cluster.apply(StopJob(key.name, "running", "stopped", key=key))
         super().hello(jobid, priority, userid, t_submit, R)
 
     def _noted(self, jobid: int, ranks: Collection[int]) -> tuple[int | None, float | None]:
@@ -113,8 +116,7 @@ class WattQueueScheduler(SafeScheduler):
         """
         watts, end_s = None, None
         try:
-            asked = {"id": jobid, "keys": ["eventlog", "jobspec"], "flags": 0}
-            found = self.handle.rpc("job-info.lookup", asked).get()
+            found = self.handle.rpc("job-info.lookup", {"id": jobid, "keys": ["eventlog", "jobspec"], "flags": 0}).get()
             watts, end_s = _events(found["eventlog"])
             node_w = 0.0 if watts is not None else details_of(json.loads(found["jobspec"]), 0).node_w
             if node_w:

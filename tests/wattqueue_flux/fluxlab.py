@@ -71,7 +71,7 @@ class Lab:
 
     def run(self, *command: str, check: bool = True, timeout_s: float = 3 * PATIENCE_S) -> str:
         """Run a command of flux in the instance; return what it printed."""
-        environment = {**os.environ, "FLUX_URI": self.uri, "COLUMNS": "1000"}
+        environment = {**os.environ, "FLUX_URI": self.uri, "COLUMNS": "1000", "FLUX_URI_RESOLVE_LOCAL": "t"}
         done = subprocess.run(
             [self.flux, *command], capture_output=True, text=True, timeout=timeout_s, check=False, env=environment
         )

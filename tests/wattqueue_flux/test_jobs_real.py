@@ -11,13 +11,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.wattqueue_flux.fluxlab import IDLE_W, NET_W, Lab, instance, missing, real_flux, wait_for, write_config
+from tests.wattqueue_flux.fluxlab import IDLE_W, NAME, NET_W, Lab, instance, missing, real_flux, wait_for, write_config
 from wattqueue.formats.machine.file import write_machine
 from wattqueue.model.machine import Machine, Partition
 from wattqueue_flux.nodes import ids_of
@@ -130,6 +131,39 @@ def test_a_job_without_a_limit_ends_for_backfilling_when_the_site_says(tmp_path:
         time.sleep(1.0)
         assert lab.starts_of(long) == 0
         lab.run("cancel", runs, head, long)
+
+
+@real_flux
+@pytest.mark.slow
+def test_a_job_without_a_limit_ends_with_an_instance_that_does_and_follows_its_extension(tmp_path: Path) -> None:
+    """An instance of three minutes inside another one: WattQueue is the scheduler of both."""
+    outer_folder = tmp_path / "outer"
+    outer_folder.mkdir()
+    write_config(outer_folder, 4, cap_w=4 * 300)
+    write_config(tmp_path, 2, cap_w=2 * 300)
+    with instance(outer_folder, brokers=4) as outer:
+        job = outer.run("alloc", "-N2", "-t3m", "--bg", "--broker-opts=-Sbroker.module-nopanic=1").split()[-1]
+        assert outer.stats()["used_w"] == 2 * NET_W
+        lab = replace(outer, folder=tmp_path, uri=outer.run("uri", "--local", job).split()[-1])
+        lab.run("module", "unload", "sched-simple")
+        lab.load()
+        ends_s = json.loads(lab.run("kvs", "get", "resource.R"))["execution"]["expiration"]
+        runs = lab.run("submit", "-N1", "sleep", "600").strip()
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        assert json.loads(lab.run("job", "info", runs, "R"))["execution"]["expiration"] == ends_s
+        head, short = (lab.run("submit", f"-N{n}", "-t10s", "true").strip() for n in (2, 1))
+
+        def estimate_s() -> float:
+            return float(lab.run("jobs", "-n", "-o", "{annotations.sched.t_estimate}", head).strip() or 0.0)
+
+        wait_for("an estimate", lambda: estimate_s() == pytest.approx(ends_s, abs=0.01))
+        wait_for("a backfilled one", lambda: lab.starts_of(short) == 1)
+        outer.run("update", job, "duration=+5m")
+        wait_for("a later end", lambda: estimate_s() == pytest.approx(ends_s + 300.0, abs=0.01))
+        lab.reload()
+        lab.run("job", "urgency", head, "20")
+        time.sleep(1.0)
+        assert (estimate_s(), lab.states()["RUN"]) == (pytest.approx(ends_s + 300.0, abs=0.01), 1)
 
 
 @real_flux
@@ -262,7 +296,10 @@ def exclude(lab: Lab, ranks: str) -> None:
 
 @real_flux
 def test_a_load_target_parks_the_processes_of_users_who_consent_alone(tmp_path: Path) -> None:
-    """On four real brokers: parked processes stand still, others run on, and after the target all go on."""
+    """On four real brokers: parked processes stand still, others run on, and after the target all go on.
+
+    A module that died meanwhile finds its parked jobs again: Flux does not say whether processes are stopped.
+    """
     more = 'targets = "targets.csv"\n[consent]\nevery_s = 0.3\n'
     write_config(tmp_path, 4, policy="dr-parking", cap_w=4 * 300, more=more)
     with instance(tmp_path, brokers=4) as lab:
@@ -272,13 +309,21 @@ def test_a_load_target_parks_the_processes_of_users_who_consent_alone(tmp_path: 
         wait_for("starts", lambda: lab.states()["RUN"] == 2)
         wait_for("the processes", lambda: len(states("sleep 977")) == 2)
         begin_s = time.time()
-        rows = f"{begin_s},{begin_s + 12.0},{4 * IDLE_W + NET_W},W,3600,event\n"
+        rows = f"{begin_s},{begin_s + 900.0},{4 * IDLE_W + NET_W},W,3600,event\n"
         (tmp_path / "targets.csv").write_text("start_s,end_s,limit,unit,notice_s,correlation_id\n" + rows)
         wait_for("stopped processes", lambda: states("sleep 977") == ["T", "T"])
         assert states("sleep 978") == ["S"]
-        assert lab.stats()["used_w"] == NET_W
+        wait_for("what they count", lambda: lab.stats()["used_w"] == NET_W)
+        os.kill(lab.module_pid(), signal.SIGKILL)
+        wait_for("its end", lambda: NAME not in lab.run("module", "list"))
+        assert states("sleep 977") == ["T", "T"]
+        lab.load()
+        wait_for("what they count", lambda: lab.stats()["used_w"] == NET_W)
+        time.sleep(1.0)
+        assert (states("sleep 977"), states("sleep 978")) == (["T", "T"], ["S"])
+        (tmp_path / "targets.csv").unlink()
         wait_for("continued processes", lambda: states("sleep 977") == ["S", "S"])
-        assert lab.stats()["used_w"] == 3 * NET_W
+        wait_for("what they count", lambda: lab.stats()["used_w"] == 3 * NET_W)
         lab.run("cancel", gives, other)
         wait_for("the end of both", lambda: lab.states()["INACTIVE"] == 2)
 
