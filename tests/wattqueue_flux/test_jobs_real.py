@@ -186,6 +186,20 @@ def test_jobs_of_cores_get_whole_nodes_and_count_their_watts(tmp_path: Path) -> 
 
 
 @real_flux
+def test_gpus_are_given_with_whole_nodes(tmp_path: Path) -> None:
+    """Two GPUs a node."""
+    write_config(tmp_path, 4, cap_w=4 * IDLE_W + 4 * NET_W)
+    with instance(tmp_path, emulated=4, properties="-g0-1") as lab:
+        lasting = ("--setattr=exec.test.run_duration=600s", "true")
+        three, never = (lab.run("submit", f"-n{n}", "-g1", *lasting).strip() for n in (3, 9))
+        wait_for("its refusal", lambda: "it needs 5 nodes, and 4" in lab.run("job", "eventlog", never))
+        wait_for("a start", lambda: lab.states()["RUN"] == 1)
+        execution = json.loads(lab.run("job", "info", three, "R"))["execution"]
+        assert execution["R_lite"] == [{"rank": "0-1", "children": {"core": "0-3", "gpu": "0-1"}}]
+        assert (execution["nslots"], lab.stats()["used_w"]) == (3, 2 * NET_W)
+
+
+@real_flux
 def test_a_stopped_queue_starts_nothing_and_goes_on(queues: Lab) -> None:
     lab = queues
     lab.run("queue", "stop", "debug")
@@ -222,7 +236,9 @@ def test_dependencies_begin_times_and_updates_of_waiting_jobs(tmp_path: Path) ->
 def test_nodes_that_housekeeping_gives_back_serve_at_once_while_the_jobs_watts_count(tmp_path: Path) -> None:
     """On four real brokers: housekeeping takes long on rank 3 alone."""
     write_config(tmp_path, 4, cap_w=4 * IDLE_W + 5 * NET_W)
-    (tmp_path / "keep.sh").write_text("#!/bin/sh\ntest $(flux getattr rank) = 3 && sleep 8\nexit 0\n")
+    (tmp_path / "keep.sh").write_text(
+        f"#!/bin/sh\ntest $(flux getattr rank) = 3 && while ! [ -e {tmp_path}/done ]; do sleep 0.2; done\nexit 0\n"
+    )
     (tmp_path / "keep.sh").chmod(0o755)
     config = f'[job-manager.housekeeping]\ncommand = ["{tmp_path}/keep.sh"]\nrelease-after = "0s"\n'
     with instance(tmp_path, brokers=4, config=config) as lab:
@@ -231,8 +247,10 @@ def test_nodes_that_housekeeping_gives_back_serve_at_once_while_the_jobs_watts_c
         wait_for("three nodes", lambda: lab.stats()["nodes_held"] == 1, 20.0)
         assert lab.stats()["used_w"] == 4 * NET_W
         lab.run("run", "-N1", "true")
-        assert lab.stats()["used_w"] >= 4 * NET_W
-        wait_for("the last node", lambda: lab.stats()["used_w"] == 0, 40.0)
+        lab.reload()
+        wait_for("its watts", lambda: (lab.stats()["used_w"], lab.stats()["nodes_held"]) == (4 * NET_W, 1))
+        (tmp_path / "done").touch()
+        wait_for("the last node", lambda: lab.stats()["used_w"] == 0)
         assert lab.starts_of(wide) == 1
 
 
