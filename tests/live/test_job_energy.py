@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import threading
@@ -25,7 +24,6 @@ from wattqueue.live.files.energy_records import (
     EnergyRecord,
     access_list,
     folders_of,
-    joined,
     of_account,
     read_records,
     read_running,
@@ -36,7 +34,7 @@ from wattqueue.live.slurm.install import epilog
 from wattqueue.live.telemetry.base import JobEnergy, PowerSample, Reading
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.report.job_energy import document, month_of, sentence, summary
+from wattqueue.report.job_energy import document, month_of, sentence, summary, totals
 
 STEP_S = 2.0
 
@@ -203,7 +201,7 @@ def test_runs_of_a_requeued_job_are_records_of_their_own(tmp_path: Path) -> None
     assert [one.job for one in runs] == [job.name, job.name]
     assert [one.restarts for one in runs] == [0, 1]
     assert runs[0].first_s == runs[1].first_s < runs[1].submit_s or runs[0].submit_s <= runs[1].submit_s
-    assert joined(runs).energy_j == runs[0].energy_j + runs[1].energy_j
+    assert totals(runs)["energy_j"] == runs[0].energy_j + runs[1].energy_j
     assert "2 runs" in sentence(job.name, runs)
 
 
@@ -504,9 +502,11 @@ def test_names_of_accounts_are_shown_as_text(tmp_path: Path) -> None:
 
 
 def test_a_sum_has_the_weakest_label_and_no_cost_that_lacks_a_part() -> None:
-    whole = joined([replace(RECORD, cost=1.0, cost_unit="EUR"), replace(RECORD, job="7", label="modelled")])
-    assert (whole.label, whole.cost) == ("modelled", None)
-    assert not math.isnan(whole.energy_j)
+    paid = replace(RECORD, cost=1.0, cost_unit="EUR")
+    for other, cost in ((replace(paid, cost=2.0), ", 3 EUR"), (replace(RECORD, cost=None), "")):
+        line = sentence("7", [paid, replace(other, job="7", label="modelled")])
+        assert "(modelled" in line
+        assert (cost in line) if cost else "EUR" not in line
 
 
 def test_no_round_waits_for_who_manages_accounts(tmp_path: Path) -> None:

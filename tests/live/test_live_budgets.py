@@ -681,9 +681,12 @@ def test_jobs_on_a_shared_node_are_booked_when_slurm_starts_them_and_settled_by_
 def test_parked_jobs_keep_what_is_set_aside_for_them(tmp_path: Path) -> None:
     """A load target parks jobs whose users consent; the budget bars a job meanwhile, and all run in the end."""
     slurm, source = lab(), Stated()
-    file(tmp_path, 2.2 * most_kwh(2, 300.0))
+    path = file(tmp_path, 2.2 * most_kwh(2, 300.0))
     meters = (Meters(slurm, lambda _: 250.0),)
     more: dict[str, Any] = {"policy": "dr-parking", "targets": source, "consent": SiteDefaults(), "sources": meters}
+    with pytest.raises(InputError, match=r"budget all: .* suspends jobs"):  # a pause has no most
+        start(slurm, tmp_path, **more)
+    path.write_text(path.read_text() + 'mode = "quantile"\n')
     controller = start(slurm, tmp_path, **more)
     jobs = [slurm.submit(2, 100.0, watts=400, limit_s=300.0, comment=CONSENT, partition="p1") for _ in range(3)]
     rounds(controller, slurm, 20.0)

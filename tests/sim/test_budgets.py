@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -27,8 +29,10 @@ from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.signals import Cap, Series
 from wattqueue.model.spare_hours import SpareHours
 from wattqueue.model.supply import SupplyDomain
+from wattqueue.parts.actions import Action, Resume, SetDeviceLimits, SetFrequency, Suspend
 from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
 
 DAY_S = 86_400.0
@@ -53,12 +57,17 @@ RACKS = tuple(
 
 
 def run(
-    jobs: Jobs, *budgets: Budget, policy: str = "easy", machine: Machine = MACHINE, **parts: Any
+    jobs: Jobs,
+    *budgets: Budget,
+    policy: str = "easy",
+    machine: Machine = MACHINE,
+    others: Sequence[Any] = (),
+    **parts: Any,
 ) -> tuple[Run, EnergyBudgets]:
     control = EnergyBudgets(budgets=budgets)
     chosen = load_policy(policy, **{axis: part for axis, part in parts.items() if part is not None})
     cap = Cap.constant(machine.cap_w or math.inf)
-    done = simulate(jobs, machine, replace(chosen, controls=(control,)), cap=cap)
+    done = simulate(jobs, machine, replace(chosen, controls=(control, *others)), cap=cap)
     check_invariants(done)
     return done, control
 
@@ -222,7 +231,10 @@ TWO_CLOCKS = Machine(
 """At the lower clock a job takes twice as long, and more energy: 70 W of a node in place of 100."""
 
 
-def check_month(seed: int, machine: Machine = MACHINE, frequency: dict[str, Any] | None = None) -> Run:
+def check_month(
+    seed: int, machine: Machine = MACHINE, frequency: dict[str, Any] | None = None,
+    hostile: Callable[[np.random.Generator], Any] | None = None,
+) -> Run:  # fmt: skip
     """One random world: no period of any budget is exceeded, what is booked is what was used, and jobs run."""
     rng = np.random.default_rng((seed, 36))
     days = float(rng.choice([0.5, 1.0, 3.0]))
@@ -237,7 +249,8 @@ def check_month(seed: int, machine: Machine = MACHINE, frequency: dict[str, Any]
         chosen.append(replace(chosen[0], amount=round(rng.uniform(1.0, 20.0) * MICRO), unit="EUR", series=prices))
     policy = str(rng.choice(["easy", "fcfs", "conservative"]))
     rows = random_rows(rng, int(rng.integers(1, 25)))
-    done, control = run(jobs_of(rows), *chosen, policy=policy, machine=machine, frequency=frequency)
+    others = () if hostile is None else (hostile(rng),)
+    done, control = run(jobs_of(rows), *chosen, policy=policy, machine=machine, frequency=frequency, others=others)
     for one, book in zip(chosen, control.books, strict=True):
         used = used_of(done, one)
         for period, amount in used.items():
@@ -297,6 +310,74 @@ def test_the_budget_is_kept_at_clocks_that_make_jobs_longer() -> None:
 
 
 @pytest.mark.compiled
+class Hostile:
+    """Suspends, slows down and limits whatever runs, without asking anybody; it lets go of all of it later."""
+
+    period_s: float = 20_000.0
+    events: frozenset[str] = frozenset({"arrival", "start"})
+
+    def __init__(self, rng: np.random.Generator, *names: str) -> None:
+        self.rng, self.names, self.refused = rng, names, Counter[str]()
+
+    def act(self, view: View) -> list[Action]:
+        self.refused.update(type(one.action).__name__ for one in view.refusals)
+        found: list[Action] = []
+        for row in view.running.tolist():
+            name = view.job_id(row)
+            if self.names and name not in self.names:
+                continue
+            if row in view.suspended:
+                found += [Resume(name)] * int(self.rng.random() < 0.1)
+            elif self.rng.random() < 0.3:
+                found.append(Suspend(name))
+            elif len(view.machine.option_partition) > 1:
+                found.append(SetFrequency(name, int(self.rng.integers(0, 2))))
+        if not self.names and self.rng.random() < 0.3:
+            caps = self.rng.choice([61.0, 75.0, np.inf], view.machine.devices)
+            found.append(SetDeviceLimits(np.arange(view.machine.devices), caps))
+        return found
+
+
+@pytest.mark.parametrize("machine", [MACHINE, replace(TWO_CLOCKS, cap_w=None)])
+def test_no_other_control_makes_jobs_use_more_than_is_set_aside(machine: Machine) -> None:
+    """A suspended job draws idle watts for as long as it takes; one that is limited or slowed runs longer."""
+    refused = Counter[str]()
+
+    def hostile(rng: np.random.Generator) -> Hostile:
+        found = Hostile(rng)
+        found.refused = refused
+        return found
+
+    for seed in (1, 3, 5):
+        check_month(seed, machine, hostile=hostile)
+    assert refused["Suspend"] > 5
+    assert refused["SetDeviceLimits"] > 5
+    assert (refused["SetFrequency"] > 5) == (len(machine.option_partition) > 1)
+
+
+@pytest.mark.parametrize("more", [{"mode": "quantile", "quantile": 0.9}, {}])
+def test_jobs_of_no_maximum_are_suspended_and_slowed_as_before(more: dict[str, Any]) -> None:
+    """The liveness twin: a job of a quantile, and one of nobody's budget."""
+    rows = [(0.0, 1, 4e5, 5e5, 50.0, user) for user in ("ann", "bob")]
+    mine = "2" if not more else "1"
+    other = Hostile(np.random.default_rng(1), mine)
+    done, _ = run(jobs_of(rows), budget(50.0, "ann", **more), machine=TWO_CLOCKS, others=[other])
+    assert not other.refused
+    assert done.schedule.parked_s is not None
+    assert (done.schedule.parked_s > 0.0).tolist() == [mine == "1", mine == "2"]
+
+
+def test_a_control_that_limits_devices_is_refused_beside_a_maximum() -> None:
+    for more in ({"mode": "quantile", "quantile": 0.9}, {}):
+        control = EnergyBudgets(budgets=(budget(1.0, **more),))
+        with (
+            nullcontext()
+            if more
+            else pytest.raises(PolicyError, match="energy-budgets in mode maximum beside rapl-at-counted")
+        ):
+            load_policy("easy", controls=[control, "rapl-at-counted"])
+
+
 def test_budgets_beside_power_domains() -> None:
     """Both are kept, and every job runs; the domains have to delay some."""
     delayed = 0

@@ -88,6 +88,7 @@ from wattqueue.live.watts.lowering import conditions_of, require_condition
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale
+from wattqueue.policy.capabilities import some_control
 from wattqueue.policy.effects import Situation, without_effect
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.registry import Policy
@@ -249,7 +250,7 @@ def assemble(
             policy, caps, cluster, layout, rules, engine, run_dir, audit, sources,
             config.telemetry.stale_s, applications, accounting, config.limits, targets,
             [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,
-            counters=counters if any(stated(control, "reads_counters", False) for control in policy.controls) else None,
+            counters=counters if some_control(policy, "reads_counters") else None,
             record_bytes=config.record_mb * 1e6, audit_days=config.audit_days, renew=renew,
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
             shared_nodes=common, submit=submit_file_of(config, cluster, matched, run_dir.holds_lease, clock),
@@ -341,7 +342,9 @@ def _extensions(given: Inputs, memory: ControllerState, teacher: Teacher) -> lis
     if given.energies is not None:
         found.append(energy_extension(given.energies))
         if given.budgets is not None:
-            found.append(budgets_extension(LiveBudgets(given.budgets, memory, given.energies.folder), given.energies))
+            parks = some_control(given.policy, "parks")
+            budgets = LiveBudgets(given.budgets, memory, given.energies.folder, parks)
+            found.append(budgets_extension(budgets, given.energies))
     found.append(page_extension(PageFile(given.run_dir.folder, [one.name for one in given.sources])))
     return found if given.submit is None else [*found, submit_extension(given.submit)]
 

@@ -127,7 +127,9 @@ class Control(Protocol):
     (rule 16); only jobs whose users consent may be stopped by it. ``holds_starts``, read after each call: nothing
     starts now beside running jobs. ``switches_off``: where a waiting job lacks watts, idle nodes are switched off, so
     that a job that fits beside such nodes is not rejected (rule 4). ``delays``: it delays starts. ``parks``: it
-    suspends jobs, and continues those that are suspended; a policy has one such control.
+    suspends jobs, and continues those that are suspended; a policy has one such control. ``sets_limits``: it limits
+    devices. One that promises what others could break may have a method ``refuses(view, action)``: why an action of any
+    control is refused, or "".
 
     One that keeps something from call to call may have a method ``begin()``, called before the first call of a run: it
     forgets the run before, since a policy may be used for several.

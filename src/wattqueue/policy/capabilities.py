@@ -21,7 +21,7 @@ from wattqueue.parts.run_contracts import NoMargin
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.interfaces import AXES, method_of, stated
 from wattqueue.policy.lists import parts_in
-from wattqueue.policy.registry import part_name
+from wattqueue.policy.registry import part_name, require_together
 from wattqueue.policy.rows import FOR_MACHINE, listed
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ def parts_of(policy: Policy) -> list[tuple[str, Any]]:
 
 def require_complete(policy: Policy) -> None:
     """Raise PolicyError for a part that names something it lacks (``missing``), or has one like it too many."""
-    require_one_that_parks(policy)
+    require_together(policy)
     for axis, part in parts_of(policy):
         missing = stated(part, "missing", "")
         if missing:
@@ -341,17 +341,6 @@ def require_complete(policy: Policy) -> None:
 def some_control(policy: Policy, attribute: str) -> bool:
     """Return whether a control states this of itself."""
     return any(stated(control, attribute, False) for control in policy.controls)
-
-
-def require_one_that_parks(policy: Policy) -> None:
-    """Raise PolicyError for two controls that suspend jobs."""
-    parking = [part_name(type(control)) for control in policy.controls if stated(control, "parks", False)]
-    if len(parking) > 1:
-        raise PolicyError(
-            f"controls {' and '.join(parking)} both suspend jobs, and each would continue those of the other",
-            where=policy.name,
-            hint="leave one out, or the step park of lower-measured",
-        )
 
 
 def check_knobs(backfill: object, depth: Any, interval_s: Any) -> None:

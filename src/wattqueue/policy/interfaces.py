@@ -21,7 +21,7 @@ METHODS = {
     "placement": ("rank",),
     "backfill": ("schedule",),
     "ledger": ("margin_w",),
-    "controls": ("act", "begin", "compiled_step"),
+    "controls": ("act", "begin", "refuses", "compiled_step"),
     CORRECTIONS: ("apply", "invert", "loop_terms"),
 }
 """Methods of each axis; the first makes a class a part of it, a correction has the first two."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.parts import contracts, run_contracts
-from wattqueue.policy.interfaces import AXES, METHODS, axes_of
+from wattqueue.policy.interfaces import AXES, METHODS, axes_of, stated
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -164,3 +164,23 @@ class Policy:
         if "controls" in own:
             own["controls"] = list(own["controls"])  # rows are as TOML has them
         return {**self.row, **own}
+
+
+def require_together(policy: Policy) -> None:
+    """Raise PolicyError for controls of which one undoes what the other promises."""
+    parking, limiting, keeping = (
+        [part_name(type(control)) for control in policy.controls if stated(control, what, False)]
+        for what in ("parks", "sets_limits", "keeps_maximum")
+    )
+    if len(parking) > 1:
+        raise PolicyError(
+            f"controls {' and '.join(parking)} both suspend jobs, and each would continue those of the other",
+            where=policy.name,
+            hint="leave one out, or the step park of lower-measured",
+        )
+    if limiting and keeping:
+        raise PolicyError(
+            f"{keeping[0]} in mode maximum beside {limiting[0]}: under limits jobs run longer than is set aside",
+            where=policy.name,
+            hint='state mode = "quantile" in the file of budgets, or leave the control out',
+        )

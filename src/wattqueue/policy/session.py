@@ -314,6 +314,8 @@ class Session:
 
         Consent comes first (rule 20 of docs/semantics.md), then what the pass promises (rule 8).
         """
+        if reason := _refused_by(self.needs.controls, view, action):
+            return reason
         table = driver.abilities.actions
         kind = type(action)
         by_power = self.acts_by_power and stated(control, "acts_by_power", False)
@@ -454,6 +456,14 @@ def replay_instant(driver: Driver, needs: Capabilities, answers: InstantResult) 
         set_margin(driver.kernel, answers.pass_answers.margin_w)
     refused = run_pass(driver, driver.view(NOTHING), needs, answers.pass_answers)
     return whole and not refused
+
+
+def _refused_by(controls: Sequence[Any], view: View, action: Action) -> str:
+    """Return why a control refuses an action; empty where none does."""
+    asked = filter(None, (method_of(control, "refuses") for control in controls))
+    with suppress(TypeError, ValueError, OverflowError, IndexError):  # no job, option or watts: the driver says so
+        return next((reason for one in asked if (reason := one(view, action))), "")
+    return ""
 
 
 def _notes(refusals: Mapping[str, int], lifted: int, controls: Sequence[object]) -> dict[str, int]:

@@ -6,17 +6,18 @@ Jobs are counted in the month in which they ended. Sums keep their parts apart: 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from wattqueue.errors import InputError
-from wattqueue.live.files.energy_records import EnergyRecord, joined
+from wattqueue.live.files.energy_records import EnergyRecord
 from wattqueue.report import words
 from wattqueue.report.document import Document, Prose, Table
 
+AMOUNTS = ("cost", "carbon")
 MOST = 100
 """Jobs that the page lists, those with most energy."""
 READ = (
@@ -51,28 +52,20 @@ def month_of(text: str, zone: str) -> tuple[float, float]:
 
 
 def sentence(name: str, runs: Sequence[EnergyRecord]) -> str:
-    """Return the runs of one job, or of what belongs together, as a line."""
-    one = joined(runs)
-    parts = [energy_of(one), *amounts_of(one)]
-    wait_s = sum(run.start_s - run.first_s for run in runs) if len(runs) == 1 else 0.0
-    if one.watts_wait_s is not None and wait_s >= 60.0:
-        parts.append(f"{words.percent(one.watts_wait_s / wait_s)} of a wait of {words.span(wait_s)} was for watts")
+    """Return the runs of one job, or of what belongs together, as a line: with the weakest of their labels."""
+    found = totals(runs)
+    label = next(label for label in ("modelled", "attributed", "measured") if label in found["by_label_j"])
+    interval = f"; {_interval(found)}" if found["high_j"] > 1.001 * found["low_j"] else ""
+    parts = [f"{words.energy(found['energy_j'])} ({label}{interval})"]
+    parts += [_amounts(found[kind]) for kind in AMOUNTS if found[kind] and not found[f"{kind}_lacking"]]
+    wait_s = runs[0].start_s - runs[0].first_s
+    if len(runs) == 1 and runs[0].watts_wait_s is not None and wait_s >= 60.0:
+        share = words.percent(runs[0].watts_wait_s / wait_s)
+        parts.append(f"{share} of a wait of {words.span(wait_s)} was for watts")
     if len(runs) == 1 and (clock := clock_of(runs[0])):
         parts.append(clock)
     count = f" ({words.count(len(runs), 'run')})" if len(runs) > 1 else ""
     return f"job {name}{count}: {', '.join(parts)}"
-
-
-def energy_of(one: EnergyRecord) -> str:
-    """Return an energy with label and interval: ``1.2 kWh (measured; 1.1 kWh to 1.3 kWh)``."""
-    interval = f"; {words.energy(one.low_j)} to {words.energy(one.high_j)}" if one.high_j > 1.001 * one.low_j else ""
-    return f"{words.energy(one.energy_j)} ({one.label}{interval})"
-
-
-def amounts_of(one: EnergyRecord) -> list[str]:
-    """Return cost and carbon, as far as they are known."""
-    pairs = ((one.cost, one.cost_unit), (one.carbon, one.carbon_unit))
-    return [f"{words.figures(amount)} {unit}" for amount, unit in pairs if amount is not None and unit]
 
 
 def clock_of(one: EnergyRecord) -> str:
@@ -95,7 +88,7 @@ def totals(records: Sequence[EnergyRecord]) -> dict[str, Any]:
         **{name: sum(getattr(one, name) for one in records) for name in ("energy_j", "low_j", "high_j")},
         "avoidable_wait_s": sum(one.watts_wait_s or 0.0 for one in records),
     }  # fmt: skip
-    for name in ("cost", "carbon"):
+    for name in AMOUNTS:
         sums: dict[str, float] = {}
         for one in records:
             if (amount := getattr(one, name)) is not None:
@@ -112,10 +105,9 @@ def summary(title: str, records: Sequence[EnergyRecord]) -> str:
         return f"{title}: no job ended"
     found = totals(records)
     shares = [f"{words.percent(j / max(found['energy_j'], 1.0))} {label}" for label, j in found["by_label_j"].items()]
-    interval = f"{words.energy(found['low_j'])} to {words.energy(found['high_j'])}"
-    energy = f"{words.energy(found['energy_j'])} ({', '.join(shares)}; {interval})"
+    energy = f"{words.energy(found['energy_j'])} ({', '.join(shares)}; {_interval(found)})"
     parts = [words.count(found["jobs"], "job"), energy]
-    for name in ("cost", "carbon"):
+    for name in AMOUNTS:
         lacking = f" ({words.count(found[f'{name}_lacking'], 'run')} without)" if found[f"{name}_lacking"] else ""
         parts += [f"{words.figures(amount)} {unit}{lacking}" for unit, amount in found[name].items()]
     parts.append(f"avoidable waits {words.span(found['avoidable_wait_s'])}")
@@ -135,10 +127,10 @@ def document(title: str, who: str, records: Sequence[EnergyRecord], names: Calla
     rows = [
         [
             one.job, words.energy(one.energy_j), words.energy(one.low_j), words.energy(one.high_j), one.label,
-            ", ".join(amounts_of(one)) or "–", words.span(one.end_s - one.start_s),
+            _amounts(sums["cost"] | sums["carbon"]), words.span(one.end_s - one.start_s),
             "–" if one.watts_wait_s is None else words.span(one.watts_wait_s), *([clock_of(one)] if clocks else []),
         ]
-        for one in largest
+        for one, sums in ((one, totals([one])) for one in largest)
     ]  # fmt: skip
     shown = f"The {MOST:,} jobs with most energy" if len(records) > MOST else "Jobs"
     jobs = Table(
@@ -170,6 +162,10 @@ def _grouped(title: str, head: str, records: Iterable[EnergyRecord], name: Calla
         for sums, key in found
     ]  # fmt: skip
     return Table((head, "Energy", "Jobs", "Cost", "Carbon", "Avoidable\nwaits"), rows, title, key=head, answer=(1,))
+
+
+def _interval(sums: Mapping[str, Any]) -> str:
+    return f"{words.energy(sums['low_j'])} to {words.energy(sums['high_j'])}"
 
 
 def _amounts(sums: dict[str, float]) -> str:

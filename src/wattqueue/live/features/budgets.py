@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import WattQueueError, nearest
+from wattqueue.errors import InputError, WattQueueError, nearest
 from wattqueue.formats.budgets import read_budgets
 from wattqueue.live.cluster import Details, Job
 from wattqueue.live.extension import Extension, beside
@@ -140,6 +140,8 @@ class LiveBudgets:
     path: Path
     memory: ControllerState
     folder: EnergyFolder
+    parks: bool = False
+    """Whether a control suspends jobs."""
     awaits: bool = False
     """Whether the accounting may still measure what a record calls modelled."""
     expects: Callable[[str, float], bool] = lambda _name, _now_s: False
@@ -181,9 +183,13 @@ class LiveBudgets:
         return self.stored.held
 
     def _read(self) -> tuple[Budget, ...]:
-        """Return the file's budgets. Raises: the errors of ``read_budgets``."""
+        """Return the file's budgets. Raises: the errors of ``read_budgets``; InputError for one that cannot be kept."""
         refuse_pipe(self.path)
-        return read_budgets(self.path)
+        budgets = read_budgets(self.path)
+        for name in (one.name for one in budgets if self.parks and one.mode == "maximum"):
+            text = f"budget {name}: mode maximum sets nothing aside for a pause, and the policy suspends jobs"
+            raise InputError(text, where=self.path, hint='mode = "quantile", or a policy without this control')
+        return budgets
 
     def _open(self, budgets: tuple[Budget, ...]) -> None:
         """Take budgets, with what is booked on those of their names; what is set aside may be of other periods now."""

@@ -19,7 +19,7 @@ import os
 import struct
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -260,24 +260,3 @@ def read_running(places: Iterable[Path], ended: Iterable[EnergyRecord] = ()) -> 
             except (ValueError, IndexError):
                 continue
     return rows
-
-
-def joined(records: Sequence[EnergyRecord]) -> EnergyRecord:
-    """Return several records as one: sums, and the weakest label. Cost and carbon are None where one is not known."""
-
-    def total(values: Iterable[float | None]) -> float | None:
-        known = list(values)
-        return None if None in known else sum(one for one in known if one is not None)
-
-    labels: tuple[Label, ...] = ("modelled", "attributed", "measured")
-    return replace(
-        records[0],
-        energy_j=sum(one.energy_j for one in records),
-        low_j=sum(one.low_j for one in records),
-        high_j=sum(one.high_j for one in records),
-        label=next(label for label in labels if label in {one.label for one in records}),
-        cost=total(one.cost for one in records),
-        carbon=total(one.carbon for one in records),
-        watts_wait_s=total(one.watts_wait_s for one in records),
-        lower=None,
-    )

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import Book, Budget
-from wattqueue.parts.actions import Action, DelayStart
+from wattqueue.parts.actions import Action, DelayStart, SetDeviceLimits, SetFrequency, Suspend
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import View
 
 DAY_S, SPARE_S = 86_400.0, 1_800.0
 """How often it looks again where nothing happened: more often where jobs run in spare hours."""
+BEYOND = "a budget of mode maximum has set nothing aside for it"
+"""Why an action on a running job is refused: it could use more than was set aside at its start."""
 
 
 class EnergyBudgets:
@@ -63,8 +65,26 @@ class EnergyBudgets:
         """What is booked on each budget."""
         return self.shared.books
 
+    @property
+    def keeps_maximum(self) -> bool:
+        """Whether a budget may never be exceeded."""
+        return any(one.mode == "maximum" for one in self.budgets)
+
+    def refuses(self, view: View, action: Action) -> str:
+        """Return why an action on a running job is refused: it could use more of a budget than is set aside for it."""
+        if isinstance(action, SetDeviceLimits):  # also of idle devices: jobs start under their limits
+            return BEYOND if self.keeps_maximum and np.isfinite(np.asarray(action.caps_w, np.float64)).any() else ""
+        job = self._known.get(action.job) if isinstance(action, Suspend | SetFrequency) else None
+        if job is None or all(book.budget.mode != "maximum" for _, book, _ in self.shared.of(job)):
+            return ""
+        if isinstance(action, SetFrequency):
+            row = view.job_row(action.job)
+            factor = view.time_factors_of(np.array([row], np.int32), np.array([action.option]))[0]
+            return BEYOND if float(view.jobs.walltime_s[row]) * factor > job.span_s else ""
+        return BEYOND
+
     def act(self, view: View) -> Sequence[Action]:
-        """Return what bars jobs that wait, and what lets them through again."""
+        """Return what bars jobs that wait beyond what budgets reach, and what lets them through again."""
         if not self.books:
             return []
         if not self._columns:
@@ -77,8 +97,12 @@ class EnergyBudgets:
                 self._known[name] = self._demand(view, row)
         self._settle(view, waiting, running)
         for name, row in running.items():
-            self._begin(view, name, row)
-        return self._bar(view, waiting)
+            start_s = float(view.jobs.observed.start_s[row])
+            if self._running.get(name) != start_s:
+                self._running[name] = start_s
+                self.shared.begin(name, self._known[name], start_s)
+        changed = self.shared.let_through(view.now_s, {name: self._known[name] for name in waiting})
+        return [DelayStart(name, until_s, by_site=True) for name, until_s in changed.items()]
 
     def _waiting(self, view: View) -> dict[str, int]:
         """Return the jobs that wait, barred ones too, which stand in no queue: in the order of their submission."""
@@ -92,13 +116,6 @@ class EnergyBudgets:
         return {view.job_id(row): row for row in order}
 
     # -- running and ended jobs -------------------------------------------------------------------
-    def _begin(self, view: View, name: str, row: int) -> None:
-        """Book a job that has started from its start on."""
-        start_s = float(view.jobs.observed.start_s[row])
-        if self._running.get(name) != start_s:
-            self._running[name] = start_s
-            self.shared.begin(name, self._known[name], start_s)
-
     def _settle(self, view: View, waiting: dict[str, int], running: dict[str, int]) -> None:
         """Book what jobs used that run no more: as measured, or at most where they are to run again.
 
@@ -124,12 +141,6 @@ class EnergyBudgets:
                 drawn_w, end_s = job.watts, min(view.now_s, begun_s + job.span_s) if np.isnan(end_s) else end_s
             self.shared.end(name, job, begun_s, end_s, drawn_w)
 
-    # -- waiting jobs -----------------------------------------------------------------------------
-    def _bar(self, view: View, waiting: dict[str, int]) -> list[Action]:
-        """Let jobs through in order of submission as far as budgets reach, and bar the others."""
-        changed = self.shared.let_through(view.now_s, {name: self._known[name] for name in waiting})
-        return [DelayStart(name, until_s, by_site=True) for name, until_s in changed.items()]
-
     def notes(self) -> dict[str, int]:
         """Return how many periods of each budget were kept, and which part of it was set aside and never used."""
         found = {}
@@ -148,33 +159,27 @@ class EnergyBudgets:
 
     def _columns_of(self, view: View) -> dict[str, NDArray[Any]]:
         """Return account and project of all jobs. Raises: InputError where a budget names one, and jobs have none."""
-        found: dict[str, NDArray[Any]] = {"": np.zeros(0)}
+        found: dict[str, NDArray[Any]] = {}
         for kind, column in (("account", "account"), ("project", "wckey")):
-            names = {getattr(one, kind) for one in self.budgets} - {""}
-            values = view.jobs.extra.get(column)
-            if names and values is None:
-                name = next(one.name for one in self.budgets if getattr(one, kind))
-                text = f"{kind} {min(names)!r} is unknown: the job table has no column {column}"
+            found[kind] = view.jobs.extra.get(column, np.full(len(view.jobs), ""))
+            one = next((one for one in self.budgets if getattr(one, kind)), None)
+            if one is not None and column not in view.jobs.extra:
+                text = f"{kind} {getattr(one, kind)!r} is unknown: the job table has no column {column}"
                 hint = "list its users in [accounts] of the file of budgets"
-                raise InputError(text, where=f"budget {name}", hint=hint)
-            if values is not None:
-                found[kind] = values
+                raise InputError(text, where=f"budget {one.name}", hint=hint)
         return found
 
     def _demand(self, view: View, row: int) -> JobDemand:
         code = int(view.jobs.user.codes[row])
-        account, project = (
-            str(self._columns[kind][row]) if kind in self._columns else "" for kind in ("account", "project")
-        )
-        return JobDemand(
-            view.jobs.user.names[code] if code >= 0 else "", account, *self._most(view, row), project=project
-        )
+        user = view.jobs.user.names[code] if code >= 0 else ""
+        account, project = (str(self._columns[kind][row]) for kind in ("account", "project"))
+        return JobDemand(user, account, *self._most(view, row), project=project)
 
     def _most(self, view: View, row: int) -> tuple[float, float]:
         """Return the most watts of a job's units together, and the most seconds that it runs."""
         machine, entry = view.machine, view.kernel.entries
         entries = [int(e) for e in entry.of_job[row] if e >= 0]
         watts = max(float(machine.partitions[view.entry_partition(e)].max_w or np.inf) for e in entries)
-        last = np.array([int(entry.last[e]) for e in entries])
+        last = np.maximum(entry.last[entries], view.kernel.consent.last[entries])
         factor = float(view.time_factors_of(np.full(len(last), row, np.int32), last).max())
         return watts * float(view.jobs.nodes[row]), float(view.jobs.walltime_s[row]) * max(1.0, factor)
