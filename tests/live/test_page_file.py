@@ -12,14 +12,21 @@ import pytest
 from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
+from tests.live.test_job_energy import Meters
+from tests.live.test_live_targets import Stated
+from wattqueue.live.cluster import SetPool
 from wattqueue.live.controller import Controller
 from wattqueue.live.files.page_files import COLUMNS, EVENTS, HISTORY, MOST, PAGE, read_events, read_history
 from wattqueue.live.planner import Mode, Rules
 from wattqueue.live.reports.page_file import EVENTS_KEPT, PageFile
 from wattqueue.live.reports.why import WHY, read_mode, read_why
 from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 from wattqueue.page.live import LiveState
+from wattqueue.parts.actions import Action, Suspend
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.view import View
 
 
 def rounds(controller: Controller, slurm: FakeSlurm, count: int, step_s: float) -> None:
@@ -123,6 +130,55 @@ def test_changes_of_the_cap_are_events(tmp_path: Path) -> None:
     kinds = [(one["kind"], one["text"]) for one in read_events(tmp_path / "run")]
     assert [kind for kind, _ in kinds] == ["cap", "start"]
     assert "1.40 kW to 1.20 kW" in kinds[0][1]
+
+
+class Asks:
+    """Asks in each round to suspend a job that is not there."""
+
+    period_s: float = 1.0
+    events: frozenset[str] = frozenset()
+
+    def act(self, _view: View) -> list[Action]:
+        return [Suspend("4711")]
+
+
+def test_targets_failures_and_refusals_are_events_and_sources_have_their_health(tmp_path: Path) -> None:
+    """Words of others stand in the version with names alone."""
+    slurm, target = FakeSlurm({"p1": ["n1", "n2"], "p2": ["m1", "m2"]}, 1600), Stated()
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1200.0), policy=load_policy("easy", controls=[Asks()]),
+        targets=target, sources=(Meters(slurm, lambda _: 170.0),), machine=lab_machine(2),
+    )  # fmt: skip
+    rounds(controller, slurm, 2, 2.0)
+    target.stated = LoadTargets.of(LoadTarget(slurm.now_s, slurm.now_s + 60.0, 900.0, notice_s=np.inf))
+    slurm.fault = lambda what: "fail" if isinstance(what, SetPool) else ""
+    rounds(controller, slurm, 2, 2.0)
+    slurm.fault = lambda _what: ""
+    rounds(controller, slurm, 8, 10.0)
+    events = {one["text"]: (one["kind"], one["detail"]) for one in read_events(tmp_path / "run")}
+    assert events["a load target is in force: 0.90 kW"] == ("target", "")
+    assert events["a load target is over; the limit is 1.20 kW"] == ("target", "")
+    assert events["Suspend refused"] == ("refusal", "wrong state")
+    failed = next(pair for text, pair in events.items() if text.endswith("failed"))
+    assert failed[0] == "failure"
+    assert "refused" in failed[1]
+    plain, named = LiveState(tmp_path / "run", tmp_path / "run", 120.0).sections(slurm.now_s)
+    assert [row[1] for row in plain["health"]] == ["ok"] * 5
+    assert [row[0] for row in plain["health"]] == ["controller", "Slurm", "power: meters", "cap", "state database"]
+    assert [row[2] for row in named["events"] if "wrong state" in row[2]] == ["Suspend refused: wrong state"]
+    assert not [row for row in plain["events"] if "wrong state" in row[2]]
+
+
+def test_what_the_cap_costs_is_jobs_and_node_hours(tmp_path: Path) -> None:
+    slurm, controller = make(tmp_path, Cap.constant(1400.0))
+    slurm.submit(3, 1e5, watts=600, limit_s=7200.0, partition="p1")
+    slurm.submit(2, 50.0, watts=400, limit_s=60.0, partition="p2")
+    rounds(controller, slurm, 32, 20.0)
+    now = LiveState(tmp_path / "run", tmp_path / "run", 120.0).sections(slurm.now_s)[0]["now"]
+    minutes = sum(row[6] == 2 for row in read_history(tmp_path / "run"))
+    assert minutes >= 8
+    assert (now["held"], now["kept_nodes"], now["kept_hours"]) == (1, 2, round(2 * minutes / 60.0, 1))
+    assert now["summary"].startswith("1.40 of 1.40 kW; 1 job waits for watts, the first until about ")
 
 
 def test_files_stay_short(tmp_path: Path) -> None:
