@@ -261,28 +261,27 @@ class BudgetKeeper:
         self, qos: str, name: str, use: QosUse, limit: int | None, begin_s: float | None, whole: float = 0.0
     ) -> str:
         raised = 0 if limit is None else max(0, limit - round(whole))
-        self.journal.note(
-            time_s=self.clock(), qos=qos, budget=name, event="set", before=use.limit, limit=limit,
-            raised=raised, counted=use.occupied, begin_s=begin_s,
-        )  # fmt: skip
-        if limit != use.limit:
-            self._limit(qos, -1 if limit is None else limit)
+        self._change("set", qos, name, use, limit, begin_s, raised)
         what = "no limit" if limit is None else f"{limit:,} watt-minutes, {raised:,} of them beside the budget"
         return f"budget {name}: QOS {qos} has {what}"
 
     def _renew(self, qos: str, name: str, use: QosUse, begin_s: float) -> str:
         """Begin a period: nothing starts until what Slurm counts is zero, and read again."""
-        self.journal.note(
-            time_s=self.clock(), qos=qos, budget=name, event="renew", before=use.limit, limit=0, raised=0,
-            counted=use.occupied, begin_s=begin_s,
-        )  # fmt: skip
-        if use.limit != 0:
-            self._limit(qos, 0)
+        self._change("renew", qos, name, use, 0, begin_s)
         must(self.slurm, ("sacctmgr", "-i", "modify", "qos", qos, "set", "RawUsage=0"))
         return f"budget {name}: a period begins, the use of QOS {qos} is 0"
 
-    def _limit(self, qos: str, limit: int) -> None:
-        must(self.slurm, ("sacctmgr", "-i", "modify", "qos", qos, "set", f"GrpTRESMins={TRES}={limit}"))
+    def _change(
+        self, event: str, qos: str, name: str, use: QosUse, limit: int | None, begin_s: float | None, raised: int = 0
+    ) -> None:
+        """Note a change, and make it."""
+        self.journal.note(
+            time_s=self.clock(), qos=qos, budget=name, event=event, before=use.limit, limit=limit, raised=raised,
+            counted=use.occupied, begin_s=begin_s,
+        )  # fmt: skip
+        if limit != use.limit:
+            most = f"GrpTRESMins={TRES}={-1 if limit is None else limit}"
+            must(self.slurm, ("sacctmgr", "-i", "modify", "qos", qos, "set", most))
 
 
 def require_kept(slurm: Slurm, budgets: Mapping[str, str]) -> list[str]:
