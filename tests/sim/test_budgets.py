@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.profiles import examples
 from tests.sim.invariants import check_invariants, units_of
-from wattqueue.errors import InputError, PolicyError
+from wattqueue.errors import InputError, MachineError, PolicyError
 from wattqueue.formats.budgets import read_budgets
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import MICRO, MJ_PER_KWH, Amounts, Book, Budget
@@ -565,6 +565,13 @@ def test_an_account_that_neither_the_file_nor_the_jobs_name_is_unknown(tmp_path:
     named = replace(jobs, extra={"account": np.array(["phys"])})
     notes = simulate(named, MACHINE, load_policy("easy", controls=[control])).notes
     assert notes["budget phys: jobs that it concerns"] == 0
+
+
+def test_a_partition_without_a_maximum_is_named() -> None:
+    """Whole numbers of what a job may use at most were asked of infinite watts."""
+    machine = Machine("m", (Partition("open", 4, idle_w=20.0),))
+    with pytest.raises(MachineError, match=r"partition open: max_w is not stated .*budgets need it"):
+        run(jobs_of([(0.0, 1, 10.0, 10.0, 50.0, "ann")]), budget(1.0), machine=machine)
 
 
 def test_a_row_names_its_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, MachineError
 from wattqueue.model.budget_books import BudgetBooks, JobDemand
 from wattqueue.model.budgets import Book, Budget
 from wattqueue.parts.actions import Action, DelayStart, SetDeviceLimits, SetFrequency, Suspend
@@ -110,7 +110,7 @@ class EnergyBudgets:
         end_s = view.jobs.observed.end_s
         for name in self.shared.barred:
             row = view.job_row(name)
-            if row >= 0 and np.isnan(end_s[row]) and view.job_option(row) < 0:
+            if np.isnan(end_s[row]) and view.job_option(row) < 0:
                 rows.add(row)
         order = sorted(rows, key=lambda row: (float(view.jobs.submit_s[row]), row))
         return {view.job_id(row): row for row in order}
@@ -129,13 +129,12 @@ class EnergyBudgets:
             if start_s is None and name in waiting:
                 continue
             job = self._known[name]
-            end_s = float(seen.end_s[row]) if row >= 0 else np.nan
-            drawn_w = float(seen.mean_power_w[row]) * float(view.jobs.nodes[row]) if row >= 0 else np.nan
-            begun_s = float(seen.start_s[row]) if start_s is None and row >= 0 else start_s
+            end_s, drawn_w = float(seen.end_s[row]), float(seen.mean_power_w[row]) * float(view.jobs.nodes[row])
+            begun_s = float(seen.start_s[row]) if start_s is None else start_s
             self._running.pop(name, None)
             if name not in waiting and name not in running:
                 del self._known[name]
-            if begun_s is None or np.isnan(begun_s):  # it was cancelled
+            if np.isnan(begun_s):  # it was cancelled
                 continue
             if np.isnan(end_s) or np.isnan(drawn_w):  # requeued, or nothing measured it
                 drawn_w, end_s = job.watts, min(view.now_s, begun_s + job.span_s) if np.isnan(end_s) else end_s
@@ -158,7 +157,14 @@ class EnergyBudgets:
         return found
 
     def _columns_of(self, view: View) -> dict[str, NDArray[Any]]:
-        """Return account and project of all jobs. Raises: InputError where a budget names one, and jobs have none."""
+        """Return account and project of all jobs.
+
+        Raises: InputError where a budget names one, and jobs have none; MachineError without a stated maximum.
+        """
+        for part in view.machine.partitions:
+            if part.max_w is None:
+                hint = "budgets need it: so much is set aside"
+                raise MachineError("max_w is not stated", where=f"partition {part.name}", hint=hint)
         found: dict[str, NDArray[Any]] = {}
         for kind, column in (("account", "account"), ("project", "wckey")):
             found[kind] = view.jobs.extra.get(column, np.full(len(view.jobs), ""))
@@ -179,7 +185,7 @@ class EnergyBudgets:
         """Return the most watts of a job's units together, and the most seconds that it runs."""
         machine, entry = view.machine, view.kernel.entries
         entries = [int(e) for e in entry.of_job[row] if e >= 0]
-        watts = max(float(machine.partitions[view.entry_partition(e)].max_w or np.inf) for e in entries)
+        watts = max(float(machine.partitions[view.entry_partition(e)].max_w or 0.0) for e in entries)
         last = np.maximum(entry.last[entries], view.kernel.consent.last[entries])
         factor = float(view.time_factors_of(np.full(len(last), row, np.int32), last).max())
         return watts * float(view.jobs.nodes[row]), float(view.jobs.walltime_s[row]) * max(1.0, factor)
