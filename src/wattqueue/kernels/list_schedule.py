@@ -14,8 +14,8 @@ from wattqueue.kernels.state import Array
 
 NEVER = 1 << 61
 """Start of a job that fits at no time."""
-NEXT, FREE = 1, 2
-"""Where in a row the next one is named, and where what is free begins."""
+FIRST, NEXT, FREE = 1, 1, 2
+"""Where the first row of a profile stands; where in a row the next one is named, and where what is free begins."""
 EVERY = 8
 """Places of a list between two profiles that are saved."""
 
@@ -38,8 +38,8 @@ class Profile(NamedTuple):
     """What is free over time, as a linked list of rows in ``table`` (c,).
 
     A row is R + 2 numbers: when it begins, where the next one stands (-1: none, it holds for ever), and what is free of
-    each resource. The first row stands at 0. ``used`` (2,): numbers in use, and the row in force at the last start that
-    was found. A list of n jobs adds at most 2 n rows.
+    each resource. The first row stands at FIRST; before it, the time from which on what is free never falls. ``used``
+    (2,): numbers in use, and the row in force at the last start that was found. A list of n jobs adds at most 2 n rows.
     """
 
     table: Array
@@ -82,12 +82,14 @@ def earliest_start(jobs: ListJobs, profile: Profile, option: int, release: int) 
     """Return the earliest start of an option that is not before ``release``; NEVER for none."""
     table = profile.table
     start = as_int64(release)
-    row = as_int64(0)
+    row = as_int64(FIRST)
     while table[row + NEXT] >= 0 and table[table[row + NEXT]] <= start:
         row = as_int64(table[row + NEXT])
     first = row
     while row >= 0 and (table[row] < start + jobs.run[option] or table[row] <= start):
         fits = row_fits(jobs, profile, option, row)
+        if fits and table[row] >= table[0]:
+            break  # what fits here fits in all later rows
         row = as_int64(table[row + NEXT])
         if not fits:
             if row < 0:
@@ -117,6 +119,7 @@ def occupy(jobs: ListJobs, profile: Profile, option: int, start: int, row: int) 
     """Take what an option needs from its start to its end; ``row`` is in force at its start."""
     table, width = profile.table, jobs.amount.shape[1] + FREE
     end = start + jobs.run[option]
+    table[0] = max(table[0], start)
     row = split_row(profile, row, start, width)
     while row >= 0 and table[row] < end:
         after = table[row + NEXT]

@@ -12,6 +12,7 @@ import numpy as np
 
 from wattqueue.kernels.list_schedule import (
     EVERY,
+    FIRST,
     FREE,
     NEVER,
     NEXT,
@@ -80,8 +81,10 @@ def profile_of(time: Whole, free: Whole, rows: int) -> Profile:
     """Return a profile with room for rows: what is free (r, R) from each time (r,) on."""
     table = np.zeros((rows, FREE + free.shape[1]), np.int64)
     table[: len(time), 0], table[: len(time), FREE:] = time, free
-    table[: len(time), NEXT] = np.append(np.arange(1, len(time)) * table.shape[1], -1)
-    return Profile(table.ravel(), np.array([len(time) * table.shape[1], 0]))
+    table[: len(time), NEXT] = np.append(FIRST + np.arange(1, len(time)) * table.shape[1], -1)
+    falls = time[1:][(np.diff(free, axis=0) < 0).any(axis=1)]
+    last = falls.max(initial=time[0])
+    return Profile(np.append(last, table.ravel()), np.array([FIRST + len(time) * table.shape[1], 0]))
 
 
 class Lists:
@@ -146,7 +149,7 @@ class Lists:
         before, placed = self._work(order[:low])
         list_schedule(self.jobs, self.base, before, placed)
         soonest = soonest_start(self.jobs, before, part)
-        rows = before.table[: before.used[0]].reshape(-1, FREE + self.jobs.amount.shape[1])
+        rows = before.table[FIRST : before.used[0]].reshape(-1, FREE + self.jobs.amount.shape[1])
         rows = rows[np.argsort(rows[:, 0])]
         rows = rows[max(int(np.searchsorted(rows[:, 0], soonest, side="right")) - 1, 0) :]
         jobs = self.jobs._replace(release=np.maximum(self.jobs.release, soonest))
