@@ -311,7 +311,7 @@ TWINS: dict[str, dict[str, str]] = {
     "redistribution.keep_promises": {"redistribution": "begin_raises keep_promise end_raises"},
     # Bounds and schedules, tick by tick and over all subsets (tests/wattqueue_studies/test_bound_kernels.py).
     "bounds.TickWorld.list_schedule": {
-        "list_schedule": "row_fits earliest_start split_row occupy place_job copy_numbers list_schedule "
+        "list_schedule": "row_fits first_row earliest_start split_row occupy place_job copy_numbers list_schedule "
         "load_profile keep_list try_list move_job anneal soonest_start",
     },
     "bounds.cheapest_start": {

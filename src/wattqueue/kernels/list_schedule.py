@@ -14,7 +14,9 @@ from wattqueue.kernels.state import Array
 
 NEVER = 1 << 61
 """Start of a job that fits at no time."""
-FIRST, NEXT, FREE = 1, 1, 2
+CLASSES = 16
+"""Classes of options."""
+FIRST, NEXT, FREE = 1 + CLASSES, 1, 2
 """Where the first row of a profile stands; where in a row the next one is named, and where what is free begins."""
 EVERY = 8
 """Places of a list between two profiles that are saved."""
@@ -23,7 +25,9 @@ EVERY = 8
 @referenced
 class ListJobs(NamedTuple):
     """``first`` (n + 1,) first option of each job; ``release`` (n,) earliest start; ``run`` (m,) ticks of each option;
-    ``amount`` (m, R) what it needs; ``pay`` (m,) ticks that an option costs beside its start.
+    ``amount`` (m, R) what it needs; ``pay`` (m,) ticks that an option costs beside its start; ``kind`` (m,) its class,
+    whose options all need ``least`` (CLASSES,) or more of the resource ``scarce`` (1,), for ``short`` (CLASSES,) ticks
+    or more.
     """
 
     first: Array
@@ -31,6 +35,10 @@ class ListJobs(NamedTuple):
     run: Array
     amount: Array
     pay: Array
+    kind: Array
+    least: Array
+    short: Array
+    scarce: Array
 
 
 @referenced
@@ -38,8 +46,9 @@ class Profile(NamedTuple):
     """What is free over time, as a linked list of rows in ``table`` (c,).
 
     A row is R + 2 numbers: when it begins, where the next one stands (-1: none, it holds for ever), and what is free of
-    each resource. The first row stands at FIRST; before it, the time from which on what is free never falls. ``used``
-    (2,): numbers in use, and the row in force at the last start that was found. A list of n jobs adds at most 2 n rows.
+    each resource. The first row stands at FIRST; before it, the time from which on what is free never falls, and for
+    each class the row before which none of its options can start. ``used`` (2,): numbers in use, and the row in force
+    at the last start that was found. A list of n jobs adds at most 2 n rows.
     """
 
     table: Array
@@ -78,11 +87,28 @@ def row_fits(jobs: ListJobs, profile: Profile, option: int, row: int) -> bool:
 
 
 @kernel
+def first_row(jobs: ListJobs, profile: Profile, kind: int) -> int:
+    """Return the row before which no option of a class can start: while a list is placed it only moves later."""
+    table, free = profile.table, FREE + jobs.scarce[0]
+    row = as_int64(table[1 + kind])
+    at = row
+    while at >= 0 and table[at] < table[row] + jobs.short[kind]:
+        fits = table[at + free] >= jobs.least[kind]
+        if fits and table[at] >= table[0]:
+            break
+        at = as_int64(table[at + NEXT])
+        if not fits and at >= 0:
+            row = at
+    table[1 + kind] = row
+    return row
+
+
+@kernel
 def earliest_start(jobs: ListJobs, profile: Profile, option: int, release: int) -> int:
     """Return the earliest start of an option that is not before ``release``; NEVER for none."""
     table = profile.table
-    start = as_int64(release)
-    row = as_int64(FIRST)
+    row = first_row(jobs, profile, as_int64(jobs.kind[option]))
+    start = max(as_int64(release), as_int64(table[row]))
     while table[row + NEXT] >= 0 and table[table[row + NEXT]] <= start:
         row = as_int64(table[row + NEXT])
     first = row

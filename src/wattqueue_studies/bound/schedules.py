@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattqueue.kernels.list_schedule import (
+    CLASSES,
     EVERY,
     FIRST,
     FREE,
@@ -84,7 +85,23 @@ def profile_of(time: Whole, free: Whole, rows: int) -> Profile:
     table[: len(time), NEXT] = np.append(FIRST + np.arange(1, len(time)) * table.shape[1], -1)
     falls = time[1:][(np.diff(free, axis=0) < 0).any(axis=1)]
     last = falls.max(initial=time[0])
-    return Profile(np.append(last, table.ravel()), np.array([FIRST + len(time) * table.shape[1], 0]))
+    head = np.append(last, np.full(CLASSES, FIRST))
+    return Profile(np.concatenate((head, table.ravel())), np.array([FIRST + len(time) * table.shape[1], 0]))
+
+
+def option_classes(run: Whole, needs: Whole) -> tuple[Whole, Whole, Whole]:
+    """Return the class of each option (m,), and the least need and run of each class (CLASSES,).
+
+    Classes are quarters by need, and in each of them quarters by run time.
+    """
+    parts = math.isqrt(CLASSES)
+    kind, least, short = (np.zeros(size, np.int64) for size in (len(run), CLASSES, CLASSES))
+    for k, rows in enumerate(np.array_split(np.lexsort((run, needs)), parts)):
+        for i, some in enumerate(np.array_split(rows[np.argsort(run[rows], kind="stable")], parts)):
+            if len(some):
+                one = k * parts + i
+                kind[some], least[one], short[one] = one, needs[some].min(), run[some].min()
+    return kind, least, short
 
 
 class Lists:
@@ -94,7 +111,11 @@ class Lists:
         """Prepare the arrays. ``pay`` (m,): what each option costs beside its start, in ticks; its run time if None."""
         narrow = instance_of(problem, wide=False)
         run = narrow.run
-        self.jobs = ListJobs(narrow.first, narrow.release, run, narrow.amount, run if pay is None else pay)
+        # The resource of which jobs take the greatest share.
+        scarce = int(np.argmax((run @ narrow.amount) / np.maximum(narrow.free.max(axis=1), 1)))
+        classes = option_classes(run, narrow.amount[:, scarce])
+        pay = run if pay is None else pay
+        self.jobs = ListJobs(narrow.first, narrow.release, run, narrow.amount, pay, *classes, np.array([scarce]))
         self.base = profile_of(narrow.time, narrow.free.T, len(narrow.time) + 2 * len(narrow) + 1)
 
     def schedule(self, order: Whole) -> FoundSchedule | None:
