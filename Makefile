@@ -42,10 +42,13 @@ stage-%:
 t: $(VENV)/.dev ## One test or a folder: make t T=tests/x.py::name (JIT=1: with compiled kernels)
 	@NUMBA_DISABLE_JIT=$(if $(JIT),0,1) $(PYTEST) -q $(if $(JIT),,-m "not compiled") $(T)
 
+# The fast suite tries its properties on the same few examples each time; here they are tried on new ones.
+PROPERTIES := $(addprefix tests/,checks kernels live model parts policy sim wattqueue_agent wattqueue_grid wattqueue_studies)
 test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emulated nodes, other releases of Slurm, a wheel
 	@tools/system-packages.sh releases emulation
 	@tools/slurm-releases.sh
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
+	@HYPOTHESIS_PROFILE=dev $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not slurm and not flux and not browser" $(PROPERTIES)
 	@for release in $(RELEASES); do \
 	  echo "=== Slurm $$release"; \
 	  WATTQUEUE_ADVERSARIAL_S=$${WATTQUEUE_ADVERSARIAL_S:-600} WATTQUEUE_SLURM_RELEASE=$$release $(PYTEST) -m slurm tests/live tests/wattqueue_agent tests/wattqueue_grid || exit 1; \
@@ -65,7 +68,7 @@ space := $(subst x,,x x)
 COVERED = $(subst $(space),$(comma),$(foreach name,$(COVER),src/*/$(name)/* src/$(name)/*))
 coverage: $(VENV)/.dev ## Coverage of what decides by its fast tests, kernels as plain Python (continuous integration runs it)
 	@$(BIN)/coverage erase
-	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not compiled" --cov --cov-report= --no-header -r fE \
+	@HYPOTHESIS_PROFILE=ci-cover NUMBA_DISABLE_JIT=1 $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not compiled" --cov --cov-report= --no-header -r fE \
 	  $(patsubst %,tests/%,$(COVER))
 	@$(BIN)/coverage report --include="$(COVERED)"
 

@@ -1,4 +1,4 @@
-"""Wheels into ``dist``: ``make wheel`` (docs/adr/0025).
+"""Wheels into ``dist``: ``make wheel`` (docs/adr/0025); ``python -m tools.wheel x86-64-v3`` for one level alone.
 
 ``py3-none-any`` has no machine code: numba compiles there. ``py3-none-manylinux_2_28_x86_64`` also carries the
 libraries of ``tools/kernels``. Both have an SBOM (CycloneDX) in ``dist-info/sboms``. Equal sources, compilers and
@@ -83,5 +83,5 @@ def _add_sbom(tree: Path, made_with: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    for made in build(ROOT / "dist"):
+    for made in build(ROOT / "dist", tuple(sys.argv[1:]) or LEVELS):
         print(f"{made.relative_to(ROOT)}  {made.stat().st_size / 1e6:.1f} MB")

@@ -21,7 +21,7 @@ def looked(cache: Path, temporary: Path) -> tuple[Path, str]:
     """The cache folder that a new process uses, and what it prints about it."""
     environment = {**os.environ, "WATTQUEUE_CACHE_DIR": str(cache), "TMPDIR": str(temporary), "NUMBA_DISABLE_JIT": "0"}
     done = subprocess.run(
-        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True, timeout=180
     )
     return Path(done.stdout.strip()), done.stderr
 

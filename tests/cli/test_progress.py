@@ -94,7 +94,7 @@ def test_work_that_counts_nothing_shows_how_long_it_has_lasted(monkeypatch: pyte
 
 def until(shown: Callable[[], str], word: str) -> str:
     """What is written until a word is there."""
-    text, end_s = "", time.monotonic() + 20.0
+    text, end_s = "", time.monotonic() + 180.0
     while word not in text and time.monotonic() < end_s:
         text += shown()
     return text

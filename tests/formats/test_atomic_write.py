@@ -42,7 +42,7 @@ with atomic_write(Path(sys.argv[1], "out.csv")) as file, atomic_folder(Path(sys.
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), "now"], check=False, timeout=60)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), "now"], check=False, timeout=180)
     assert killed.returncode == -signal.SIGKILL
     assert len(left_over(tmp_path)) == 2
     other = tmp_path / ".other.csv.abcdefgh.part"
@@ -106,7 +106,7 @@ def test_a_device_and_a_fifo_are_written_to_and_stay(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: got.append(fifo.read_text()))
     reader.start()
     atomic_text(fifo, "text")
-    reader.join(10)
+    reader.join(180)
     assert got == ["text"]
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 

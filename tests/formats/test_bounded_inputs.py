@@ -135,6 +135,6 @@ def test_a_run_that_only_reads_sensors_hears_a_signal() -> None:
         time.sleep(0.5)
         running.send_signal(signal.SIGINT)
         try:
-            assert running.wait(60) != 0
+            assert running.wait(180) != 0
         finally:
             running.kill()

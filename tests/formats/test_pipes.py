@@ -43,7 +43,7 @@ def through_a_fifo(path: Path, data: bytes, read: Callable[[Path], None]) -> Non
     writer = threading.Thread(target=path.write_bytes, args=(data,))
     writer.start()
     read(path)
-    writer.join(20)
+    writer.join(180)
     assert not writer.is_alive()
 
 

@@ -227,7 +227,7 @@ def test_verifying_beside_a_working_controller_finds_no_change(tmp_path: Path, b
         found = [verify(engine, head=head) for _ in range(150 if batch == 1 else 40)]  # each reads all rows
     finally:
         stop.set()
-        writer.join(30)
+        writer.join(180)
     assert [one for one in found if one.broken] == []
     assert len({one.rows for one in found}) > 10, "rows came all the time"
     assert verify(engine, head=head).broken == 0

@@ -33,6 +33,7 @@ from tests.live.python_policies import POLICIES, LooksAhead
 from tests.live.site import TOTAL_W, Site, cap_text
 from tests.live.slurmlab import real
 from tests.live.test_replay import record
+from tests.profiles import sampled
 from wattqueue.live.planner import Rules
 from wattqueue.live.recordings.replay import replay
 from wattqueue.live.shared_nodes import SharedNodes
@@ -228,7 +229,7 @@ def policy_of(feature: str) -> Policy:
     return POLICIES.get(feature, POLICIES["plain"])()
 
 
-@pytest.mark.parametrize("feature", MIRRORED)
+@pytest.mark.parametrize("feature", sampled(MIRRORED, {*MIRRORED[::3], *MOVING}))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6))
 def test_the_controller_starts_what_the_simulator_starts(

@@ -14,8 +14,10 @@ from tests.live.node_counters import IDLE_W, NodeCounters
 from tests.live.power_model import steady
 from tests.live.site import NET_W, Site, as_account
 from tests.live.slurmlab import OPERATOR, OTHER_USER, PATIENCE_S, USER, wait_for
+from tests.live.test_budgets_real import recorded as records_of
 from tests.live.test_holds_real import run_again
 from tests.live.test_shared_real import sharing
+from wattqueue.live.files.energy_records import folders_of, read_records, read_running
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm-2")]
 SHARE = 0.2
@@ -32,15 +34,23 @@ def asked(site: Site, file: Path, user: str, job: str, *more: str) -> tuple[int,
 
 
 def recorded(site: Site, file: Path, job: str, runs: int) -> list[dict[str, Any]]:
-    """The runs of a job once so many are recorded."""
-    found: list[dict[str, Any]] = []
-
-    def there() -> bool:
-        found[:] = asked(site, file, USER, job)[1].get("runs", [])
-        return len(found) == runs
-
-    wait_for(f"{runs} records of job {job}", there, step_s=1.0)
+    """The runs of a job once so many are recorded. Waits by the files: the verb takes a second of a core each time."""
+    wait_for(f"{runs} records of job {job}", lambda: len(records_of(site, [job])) == runs, step_s=0.5)
+    found: list[dict[str, Any]] = asked(site, file, USER, job)[1]["runs"]
+    assert len(found) == runs
     return found
+
+
+def running(site: Site, job: str) -> list[tuple[float, str]]:
+    """When the controller last wrote what a running job used, and the figure's label."""
+    places = folders_of(site.root / "live/run/energy", 0)
+    return [(at_s, label) for name, at_s, _, label in read_running(places, read_records(places)) if name == job]
+
+
+def wait_figure(site: Site, file: Path, job: str, label: str) -> None:
+    """Wait until a running job has a figure of this kind, and ask for it."""
+    wait_for(f"the figure of {job}", lambda: [one for _, one in running(site, job)] == [label], step_s=0.5)
+    assert figure(site, file, job) == label
 
 
 def right(run: dict[str, Any], drawn_w: float) -> None:
@@ -80,16 +90,16 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
 
         again = site.gated("-N", "1", "-p", "p1", "--requeue")
         site.wait_running([again])
-        wait_for("its figure", lambda: figure(site, file, again) == "measured", step_s=1.0)
+        wait_figure(site, file, again, "measured")
         lab.run(["scontrol", "requeue", again])
         run_again(site, again)
         began_s = time.time()
 
         def measured_again() -> bool:
-            rows = asked(site, file, USER, again)[1].get("running", [])  # those of the first run stand for a while
-            return [row["label"] for row in rows if row["time_s"] > began_s] == ["measured"]
+            rows = running(site, again)  # those of the first run stand for a while
+            return [label for at_s, label in rows if at_s > began_s] == ["measured"]
 
-        wait_for("the figure of its second run", measured_again, step_s=1.0)
+        wait_for("the figure of its second run", measured_again, step_s=0.5)
         site.open_gate(again)
         runs = recorded(site, file, again, 2)
         assert runs[0]["end_s"] < runs[1]["start_s"] + 1.0, "Slurm states starts to the second"
@@ -97,7 +107,8 @@ def test_kinds_of_jobs_are_right_or_labelled(site: Site) -> None:
             right(run, JOB_W)
         assert asked_text(site, file, again)[0].startswith(f"job {again} (2 runs): ")
 
-        wait_for("figures", lambda: {figure(site, file, job) for job in both} == {"attributed"}, step_s=1.0)
+        for job in both:
+            wait_figure(site, file, job, "attributed")
         site.open_gate(*both)
         runs = [recorded(site, file, job, 1)[0] for job in both]
         assert {run["label"] for run in runs} == {"attributed"}

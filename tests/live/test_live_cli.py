@@ -101,7 +101,7 @@ def test_the_status_during_the_first_compile(tmp_path: Path) -> None:
     begin, asked = threading.Event(), list[subprocess.CompletedProcess[str]]()
 
     def compile_it() -> None:
-        begin.wait(30.0)
+        begin.wait(180.0)
 
     def ask() -> None:
         asked.extend([wattqueue("live", "status", "--config", str(file), *more) for more in ((), ("--json",))])
@@ -180,7 +180,7 @@ def get(url: str, token: str | None) -> tuple[int, str]:
     request = urllib.request.Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})  # noqa: S310
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=5.0) as answer:
+        with opener.open(request, timeout=180.0) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

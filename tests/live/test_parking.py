@@ -14,6 +14,7 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_live_targets import Stated
+from tests.profiles import sampled
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import ChangeJob, ContinueJob, RequeueJob, StopJob, Write
 from wattqueue.live.consent_tags import CONSENT, NO_CONSENT, SiteDefaults
@@ -137,7 +138,7 @@ def test_a_stop_that_fails_is_tried_again(place: Place) -> None:
     assert job.stopped_s >= 0
 
 
-@pytest.mark.parametrize("kill_at", range(12))
+@pytest.mark.parametrize("kill_at", sampled(range(12), range(0, 12, 3)))
 def test_a_controller_that_is_killed_at_any_write_leaves_no_job_parked(tmp_path: Path, kill_at: int) -> None:
     place = Place(tmp_path)
     jobs = [place.submit(1), place.submit(1), place.submit(2, "")]

@@ -236,7 +236,8 @@ def test_a_real_node_is_stopped_and_woken(site: Site, tmp_path: Path) -> None:
             return [StopNode(7)] if self.stop else [WakeNode(7)]
 
     last = Last()
-    rules = Rules(mode="control", write_priority=False, power_nodes=True)
+    # Slurm on a busy machine may take longer than the 30 s after which a write without effect is made again.
+    rules = Rules(mode="control", write_priority=False, power_nodes=True, start_timeout_s=600.0)
     controller = make_controller(
         SlurmCluster(commands),
         tmp_path,

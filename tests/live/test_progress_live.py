@@ -188,9 +188,9 @@ def broken(row: str, seed: int, *, budgets: bool = False) -> list[str] | None:
 
 
 def test_no_job_that_fits_waits_on_an_idle_cluster() -> None:
-    found = {row: broken(row, 1) for row in ROWS[::3]}
+    found = {row: broken(row, 1) for row in ROWS[::5]}
     assert not {row: words for row, words in found.items() if words}
-    assert sum(words is not None for words in found.values()) >= 10
+    assert sum(words is not None for words in found.values()) >= 6
 
 
 def test_budgets_bar_no_job_that_fits_them() -> None:

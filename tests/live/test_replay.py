@@ -11,6 +11,7 @@ from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.python_policies import POLICIES
 from tests.live.test_controller import Meter
+from tests.profiles import sampled
 from wattqueue.errors import InputError
 from wattqueue.live.planner import Rules
 from wattqueue.live.recordings.replay import replay
@@ -49,7 +50,7 @@ def record(folder: Path, policy: Policy, rounds: int = 60, cap: Cap | None = Non
     return folder / "views.jsonl"
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", sampled(POLICIES, {"controls", "learning estimator", "all"}))
 def test_a_recording_is_decided_again_byte_for_byte(tmp_path: Path, name: str) -> None:
     path = record(tmp_path, POLICIES[name]())
     decisions = list(replay(path, POLICIES[name]()))

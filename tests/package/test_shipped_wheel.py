@@ -55,8 +55,11 @@ def in_mode(**settings: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in MODES} | settings
 
 
-def built(folder: Path) -> Path:
-    """Both wheels, made in a folder of its own from the files of the repository; returns where they are."""
+def built(folder: Path, *levels: str) -> Path:
+    """Both wheels, made in a folder of its own from the files of the repository; returns where they are.
+
+    ``levels``: of these alone.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -64,7 +67,7 @@ def built(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
     found = in_mode(SOURCE_DATE_EPOCH="1790000000", PYTHONPATH=f"{folder / 'src'}{os.pathsep}{folder}")
-    subprocess.run([sys.executable, "-m", "tools.wheel"], cwd=folder, env=found, check=True)
+    subprocess.run([sys.executable, "-m", "tools.wheel", *levels], cwd=folder, env=found, check=True)
     return folder / "dist"
 
 
@@ -92,7 +95,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("calls") / "calls"
     tests = [f"tests/{name}" for name in CALLERS.split()]
     options = ["-q", "-p", "no:cacheprovider", "-p", "tests.kernels.recorder", "-m", "not slow and not compiled"]
-    found = in_mode(NUMBA_DISABLE_JIT="1", WATTQUEUE_RECORDED_CALLS=str(file))
+    found = in_mode(NUMBA_DISABLE_JIT="1", WATTQUEUE_RECORDED_CALLS=str(file), HYPOTHESIS_PROFILE="ci-cover")
     options += ["-k", " and ".join(f"not {name}" for name in LONG.split())]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *tests],
@@ -114,10 +117,23 @@ def run(
     return subprocess.run([*before, str(python), *words], cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
+def members(wheel: Path) -> dict[str, tuple[bytes, object]]:
+    """What a wheel has of each file, in its order: its bytes, and what else is stored."""
+    with zipfile.ZipFile(wheel) as found:
+        return {i.filename: (found.read(i), (i.date_time, i.external_attr, i.compress_type)) for i in found.infolist()}
+
+
 def test_two_builds_in_two_folders_give_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
-    again = built(tmp_path / "elsewhere")
-    for path in wheel.parent.iterdir():
-        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+    """The second is of one level: one program makes all levels in the same way, a minute each."""
+    again = built(tmp_path / "elsewhere", LEVELS[0])
+    (plain,), (native,) = again.glob("*-any.whl"), again.glob("*manylinux*.whl")
+    assert plain.read_bytes() == (wheel.parent / plain.name).read_bytes()
+    first, second = members(wheel), members(native)
+    assert [name for name in first if name in second] == list(second)
+    differ = {Path(name).name for name in first if first[name] != second.get(name)}
+    assert differ == {MANIFEST, "RECORD", *(f"kernels-{level}.so" for level in LEVELS[1:])}
+    manifests = [json.loads(one[f"wattqueue/kernels/_compiled/{MANIFEST}"][0]) for one in (first, second)]
+    assert manifests[0] | {"levels": {LEVELS[0]: manifests[0]["levels"][LEVELS[0]]}} == manifests[1]
 
 
 def test_the_wheel_is_what_its_tag_says(wheel: Path, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}/"
 
     def ask(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60.0)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=180.0)
         try:
             connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
             got = connection.getresponse()
@@ -93,7 +93,7 @@ class Served:
 
     def events(self, wanted: Sequence[str] = ("now", "queue"), **headers: str) -> dict[str, Any]:
         """The first events of a stream by name, until all that are wanted are there."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60.0)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=180.0)
         found: dict[str, Any] = {}
         try:
             connection.request("GET", "/events", headers=headers)
@@ -144,7 +144,7 @@ def serving(
         yield Served(process, int(found[0][1]))
     finally:
         process.terminate()
-        process.wait(30.0)
+        process.wait(180.0)
         assert "Traceback" not in log.read_text(), log.read_text()
 
 

@@ -152,6 +152,6 @@ def test_it_says_when_its_own_server_is_gone(shown: tuple[Path, Served], browser
     _, page = shown
     look(browser, page.url)
     page.process.terminate()
-    page.process.wait(30.0)
+    page.process.wait(180.0)
     browser.wait("document.querySelector('#state').dataset.state === 'lost'")
     assert "does not answer" in text(browser, "#state")

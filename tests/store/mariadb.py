@@ -50,12 +50,12 @@ def server() -> Iterator[str]:
     finally:
         if process is not None:
             process.kill()  # its data are thrown away; an orderly end would take seconds
-            process.wait(30)
+            process.wait(180)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait(command: list[str], process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 180
     while time.monotonic() < until:
         assert process.poll() is None, "MariaDB ended at once"
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:

@@ -62,7 +62,7 @@ def server() -> Iterator[str]:
     finally:
         if process is not None:
             process.terminate()
-            process.wait(30)
+            process.wait(180)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -76,7 +76,7 @@ def free_port() -> int:
 def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
     import psycopg
 
-    until = time.monotonic() + 30
+    until = time.monotonic() + 180
     while time.monotonic() < until:
         assert process.poll() is None, "PostgreSQL ended at once"
         try:

@@ -156,7 +156,7 @@ class BrokerSite:
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal to a process and wait for its end; returns its status."""
         self.children[name].send_signal(number)
-        return self.children[name].wait(20)
+        return self.children[name].wait(180)
 
 
 @contextmanager
@@ -174,4 +174,4 @@ def broker_site(folder: Path, nodes: Sequence[str] = ("n1", "n2"), **options: An
         here.stopped.set()
         end_all(str(folder))
         for child in here.children.values():
-            child.wait(20)
+            child.wait(180)

@@ -244,7 +244,7 @@ def test_two_agents_on_one_node(site: BrokerSite, link: AgentLink) -> None:
     wait_state(link, "n1")
     first = site.children["n1"]
     site.start_agent("n1")
-    assert site.children["n1"].wait(30) == 2
+    assert site.children["n1"].wait(180) == 2
     assert "another agent limits this node" in (site.folder / "n1.log").read_text()
     assert first.poll() is None
     site.children["n1"] = first

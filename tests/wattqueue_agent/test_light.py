@@ -14,7 +14,7 @@ from tests.wattqueue_agent.powercap_tree import PowercapTree
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", LIGHT, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
 
 @pytest.mark.parametrize("name", ABSENT)

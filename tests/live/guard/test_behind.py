@@ -29,6 +29,7 @@ from tests.live.guard.behind import Behind
 from tests.live.python_policies import POLICIES
 from tests.live.test_controller import Meter
 from tests.live.test_energy_afterwards import Accounting
+from tests.profiles import sampled
 from wattqueue.live.apply import LEFT_OUT
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.controller import Controller
@@ -88,7 +89,7 @@ def test_corrections_behind_a_base(margin: float, behind: Behind, tmp_path: Path
 
 
 @pytest.mark.parametrize("behind", [{"accepted": ALL}], indirect=True)
-@pytest.mark.parametrize("feature", test_conformance.FEATURES)
+@pytest.mark.parametrize("feature", sampled(test_conformance.FEATURES, {"plain", "moving cap", "all"}))
 def test_every_feature(feature: str, behind: Behind, tmp_path: Path) -> None:
     test_conformance.test_a_round_over_the_fake_is_decided_alike_on_its_snapshot(feature, tmp_path)
 
@@ -101,7 +102,7 @@ def test_shared_nodes_that_are_drained_and_come_back(feature: str, behind: Behin
     assert max(caps) == 1700.0, "the guard leaves no more while a shared node is drained"
 
 
-@pytest.mark.parametrize("name", ["right", "frozen", "missing", "too high", "too low"])
+@pytest.mark.parametrize("name", sampled(["right", "frozen", "missing", "too high", "too low"], {"frozen", "too low"}))
 @pytest.mark.parametrize(
     ("behind", "overshoot_w"),
     [({}, 500.0), ({"accepted": LIMITS}, 0.0), ({"accepted": LIMITS}, 500.0), ({"accepted": ALL}, 500.0)],
@@ -214,13 +215,17 @@ def worked(behind: Behind, folder: Path, policy: str) -> tuple[FakeSlurm, Contro
     return slurm, controller
 
 
+WORKED = {"plain", "learning estimator", "frequency choice", "all"}
+"""Rows that need nothing, and one of each kind that a guard has to accept."""
+
+
 def needed(policy: str, **told: Any) -> list[str]:
     """What a guard that says this of itself would refuse of a policy."""
     config = LiveConfig(machine="lab", mode="control")
     return [lack.what for lack in lacking(config, POLICIES[policy](), SLOWER, told)]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", sampled(POLICIES, WORKED))
 @pytest.mark.parametrize("behind", [{"last_resort": frozenset({"requeue"})}], indirect=True)
 def test_what_is_said_at_the_start_is_what_the_guard_refuses_later(policy: str, behind: Behind, tmp_path: Path) -> None:
     """A row that needs nothing more is refused no write; of any other each start below the maximum is refused."""
@@ -247,7 +252,7 @@ ACCEPTED_OF = {
 }
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", sampled(POLICIES, WORKED))
 def test_a_guard_that_accepts_what_is_needed_refuses_nothing(policy: str, behind: Behind, tmp_path: Path) -> None:
     accepted = frozenset(ACCEPTED_OF.get(policy, ()))
     assert len(needed(policy)) == len(accepted)

@@ -38,7 +38,7 @@ class Grid:
         clients.write_text(json.dumps({"ven": [SECRET, "ven"], "bl": ["bl-secret", "bl"]}))
         self.argv = [sys.executable, str(VTN), "--port", str(self.port), "--document", str(document)]
         self.argv += ["--clients", str(clients), *more]
-        self.http = httpx.Client(base_url=self.url, verify=False, timeout=20.0, trust_env=False)  # noqa: S501
+        self.http = httpx.Client(base_url=self.url, verify=False, timeout=180.0, trust_env=False)  # noqa: S501
         self.token = ""
         self.start()
 
@@ -60,13 +60,13 @@ class Grid:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(180)
 
     def close(self) -> None:
         self.http.close()
         end_all(str(self.folder))
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(20)
+            self.process.wait(180)
 
     # -- business logic ------------------------------------------------------------------------
     def ask(self, method: str, path: str, body: Json | None = None) -> Any:
@@ -126,7 +126,7 @@ def client(url: str, secret: str = SECRET, **more: Any) -> VtnClient:
 def section(url: str, **more: Any) -> OpenADRSection:
     """The configuration of a VEN of a VTN."""
     known = {"vtn": url, "client_id": "ven", "client_secret_file": Path("unused"), "ven_name": "hpc-centre"}
-    return OpenADRSection.model_validate({**known, "timeout_s": 5.0, **more})
+    return OpenADRSection.model_validate({**known, "timeout_s": 60.0, **more})
 
 
 def rules(**more: Any) -> SiteRules:

@@ -275,12 +275,12 @@ def test_a_vtn_that_repeats_itself_changes_nothing(grid: Grid, tmp_path: Path) -
         {"status": 200, "body": '{"an": "object"}'},
         {"status": 200, "body": "[" * 100_000},
         {"status": 302, "headers": {"Location": "http://example.invalid/"}},
-        {"delay_s": 1.5},
+        {"delay_s": 4.0},
     ],
 )
 def test_what_is_known_stays_in_force_while_the_vtn_fails(grid: Grid, tmp_path: Path, fault: dict[str, object]) -> None:
     grid.event(grid.program(), **limit("IMPORT_CAPACITY_LIMIT", 50, start_s=soon()))
-    one = ven(grid.url, tmp_path, timeout_s=0.7)
+    one = ven(grid.url, tmp_path, timeout_s=3.0 if "delay_s" in fault else 60.0)
     one.step(time.time())
     grid.fault(path="/events", count=100, **fault)
     now_s = time.time()
