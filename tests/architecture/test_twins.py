@@ -301,13 +301,17 @@ TWINS: dict[str, dict[str, str]] = {
         "redistribution": "reset_caps caps_between",
     },
     "control_step.device_watts": {"device_power": "read_devices"},
-    "redistribution.water_level": {"redistribution": "water_level"},
+    "redistribution.water_level": {"redistribution": "water_level level_between"},
     "redistribution.redistribute": {
         "redistribution": "step_of whole_uw count_unusable take_unused give_shares step_caps keep_new"
     },
-    "redistribution.lower_all": {"redistribution": "lower_all"},
-    "redistribution.reset_begun": {"redistribution": "reset_begun"},
-    "redistribution.whole": {"redistribution": "cap_uw sum_uw"},
+    "redistribution.lower_all": {"redistribution": "lower_all lower_between"},
+    "redistribution.reset_begun": {"redistribution": "reset_begun reset_between"},
+    "redistribution.whole": {"redistribution": "cap_uw sum_uw sum_between"},
+    "redistribution_by_domain.Hall.step": {
+        "redistribution_by_domain": "step_by_domain lower_domains keep_between sum_domains take_out hand_out "
+        "share_below raise_caps reset_domains even_shares",
+    },
     "redistribution.keep_promises": {"redistribution": "begin_raises keep_promise end_raises"},
     # Bounds and schedules, tick by tick and over all subsets (tests/wattqueue_studies/test_bound_kernels.py).
     "bounds.TickWorld.list_schedule": {

@@ -80,16 +80,21 @@ class Outcomes:
                 ids = {job_id, *(end.job_id for end in ends)}
                 if not ids & forgotten:
                     checked += 1
-                    found += [f"{key} ({sorted(ends)}, {ran} completions): {why}" for why in _contradictions(ends, ran)]
+                    array = job_id if task else 0
+                    why = _contradictions(ends, ran, array)
+                    found += [f"{key} ({sorted(ends)}, {ran} completions): {one}" for one in why]
         return found if checked else ["no job was durable: nothing was checked"]
 
 
-def _contradictions(ends: set[End], completions: int) -> Iterable[str]:
-    """What is wrong with the ends of one durable job."""
+def _contradictions(ends: set[End], completions: int, array: int = 0) -> Iterable[str]:
+    """What is wrong with the ends of one durable job; ``array``: the id of a task's array.
+
+    A task that is cancelled while it waits is shown with the array's id; requeued and started, it has one of its own.
+    """
     if not ends:
         yield "it never ended"
         return
-    if len({end.job_id for end in ends}) > 1:
+    if len({end.job_id for end in ends} - {array}) > 1:
         yield "two jobs of this name"
     if len({end.restarts for end in ends}) < len(ends):
         yield "one run has two ends"

@@ -48,3 +48,14 @@ def test_a_run_without_a_durable_job_has_tested_nothing(lab_folder: Path) -> Non
     assert found.violations(accepted, {2}) == []
     assert found.violations(accepted, {1, 2}) == ["no job was durable: nothing was checked"]
     assert found.violations({}, set()) != []
+
+
+def test_a_task_that_is_requeued_after_its_array_was_cancelled_is_one_job(lab_folder: Path) -> None:
+    """While it waits it is shown with the array's id (26.05: an administrator's ``requeue`` of a cancelled array)."""
+    ends = {"a1.0": {End(1, 0, "CANCELLED"), End(4, 1, "CANCELLED")}}
+    found = Outcomes(Site(SlurmLab(lab_folder)), ends)
+    assert found.violations({"a1": (1, ("0",))}, set()) == []
+    found.ends["a1.0"].add(End(5, 2, "CANCELLED"))
+    assert "two jobs" in found.violations({"a1": (1, ("0",))}, set())[0]
+    found.ends = {"a1.": {End(1, 0, "CANCELLED"), End(4, 1, "CANCELLED")}}
+    assert "two jobs" in found.violations({"a1": (1, ("",))}, set())[0]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+Watts = float | Fraction
 ROUNDING = Fraction(1, 1000)
 MICRO = 10**6
 
@@ -39,7 +40,7 @@ def water_level(wants: Sequence[int], pool: int) -> int:
 
 
 def redistribute(
-    power: Sequence[float], cap: Sequence[float], rates: Rates, limits: Limits, spare_w: float
+    power: Sequence[float], cap: Sequence[Watts], rates: Rates, limits: Limits, spare_w: float
 ) -> list[Fraction]:
     """New caps; the pool is what is taken, and the reserve."""
     new = [Fraction(c) for c in cap]
@@ -60,7 +61,7 @@ def redistribute(
     return [n + Fraction(min(w, level), MICRO) for n, w in zip(new, wants, strict=True)]
 
 
-def lower_all(cap: Sequence[float], limits: Limits, budget_uw: int) -> list[Fraction]:
+def lower_all(cap: Sequence[Watts], limits: Limits, budget_uw: int) -> list[Fraction]:
     """Caps after a budget came down: what they have above the minimum is cut to one height."""
     if sum(whole(c) for c in cap) <= budget_uw:
         return [Fraction(c) for c in cap]
@@ -70,11 +71,14 @@ def lower_all(cap: Sequence[float], limits: Limits, budget_uw: int) -> list[Frac
     return [Fraction(limits.minimum_w) + Fraction(min(w, level), MICRO) for w in wants]
 
 
-def reset_begun(cap: Sequence[float], begins: Sequence[bool], even_w: float, spare_uw: int) -> list[Fraction]:
+def reset_begun(
+    cap: Sequence[Watts], begins: Sequence[bool], even_w: float | Sequence[float], spare_uw: int
+) -> list[Fraction]:
     """Caps after starts: the even share for those that begin; others give what they have above it, the most first."""
-    new, even, pool = [Fraction(c) for c in cap], Fraction(even_w), spare_uw
-    above = [math.floor(max(Fraction(0), c - even) * MICRO) for c in new]
-    wants = [math.floor(max(Fraction(0), even - c) * MICRO) if b else 0 for c, b in zip(new, begins, strict=True)]
+    new, pool = [Fraction(c) for c in cap], spare_uw
+    even = [Fraction(one) for one in ([even_w] * len(cap) if isinstance(even_w, float) else even_w)]
+    above = [math.floor(max(Fraction(0), c - e) * MICRO) for c, e in zip(new, even, strict=True)]
+    wants = [math.floor(max(Fraction(0), e - c) * MICRO) if b else 0 for c, e, b in zip(new, even, begins, strict=True)]
     for i, begun in enumerate(begins):
         if begun:
             new[i] -= Fraction(above[i], MICRO)
@@ -112,6 +116,6 @@ def keep_promises(
     ]
 
 
-def whole(watts: float) -> int:
+def whole(watts: Watts) -> int:
     """Microwatts of a cap, rounded up; one that stands a thousandth of one above whole ones in float64 has these."""
     return math.ceil(Fraction(watts) * MICRO - ROUNDING)

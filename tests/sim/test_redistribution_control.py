@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import cap_sums
+from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap
+from wattqueue.model.supply import SupplyDomain
 from wattqueue.parts.actions import Action
 from wattqueue.parts.controls.rapl_lending import RaplLending
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
@@ -48,12 +53,12 @@ class Sockets:
         return drawn
 
 
-def caps_of(jobs: Jobs, *, reset: bool, cap: Cap) -> tuple[list[Floats], Simulation]:
+def caps_of(jobs: Jobs, *, reset: bool, cap: Cap, machine: Machine = MACHINE) -> tuple[list[Floats], Simulation]:
     """Simulate with the control; return the caps as they were at each of its calls."""
     sockets = Sockets()
     control = RaplRedistribution(minimum_w=15.0, maximum_w=MAX_W, reset=reset, measure=sockets)
     policy = load_policy("first-fit", controls=[control])
-    sockets.simulation = Simulation(jobs, MACHINE, policy, cap, None, NodeEvents.none())
+    sockets.simulation = Simulation(jobs, machine, policy, cap, None, NodeEvents.none())
     sockets.simulation.go()
     return sockets.seen, sockets.simulation
 
@@ -157,3 +162,54 @@ def test_the_sum_of_caps_is_under_a_moved_budget_within_one_step(
     lowered = int((np.diff(cap.cap_w) < 0).sum())
     over_s = cap_sums(run.power, MACHINE, cap, 0.0, float(np.nanmax(run.schedule.end_s))).over_s
     assert over_s <= (0.0 if lending else 4.0 * lowered) + 1e-6
+
+
+RACK_W = {"r1": 150.0, "r2": 130.0}
+RACKS = replace(
+    MACHINE,
+    supply=tuple(SupplyDomain(name=f"r{k}", nodes=f"one[{k}]", limit_w=RACK_W[f"r{k}"]) for k in (1, 2)),
+)
+"""Two racks of two sockets: an even share is 60 W of the budget, 75 and 65 W of a rack."""
+
+
+def rack_sums(caps_w: Floats) -> tuple[float, float]:
+    """The sums of the caps below each rack."""
+    return float(caps_w[:2].sum()), float(caps_w[2:].sum())
+
+
+@examples(20)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 3), st.integers(20, 200)), min_size=1, max_size=8))
+def test_under_power_domains_no_racks_caps_sum_to_more_than_its_limit(rows: list[tuple[int, int, int]]) -> None:
+    """At any call, and where the control reads sensors, which a loop without domains compiles."""
+    columns = np.array(sorted(rows), float).T
+    jobs = Jobs.build(columns[0], columns[1].astype(int), columns[2], walltime_s=columns[2])
+    seen, _ = caps_of(jobs, reset=True, cap=Cap.constant(BUDGET_W), machine=RACKS)
+    policy = load_policy("first-fit", controls=[RaplRedistribution(minimum_w=15.0, maximum_w=MAX_W)])
+    metered = replace(RACKS, sensor=PowerSensor(sample_s=1.0, poll_s=2.0, noise=0.05))
+    simulation = Simulation(jobs, metered, policy, Cap.constant(BUDGET_W), None, NodeEvents.none())
+    simulation.go()
+    for caps in (*seen, simulation.truth.devices.cap_uw / codes.MICRO):
+        if caps.max() < np.inf:  # before the first call there are none
+            assert rack_sums(caps)[0] <= 150.0 + 1e-6
+            assert rack_sums(caps)[1] <= 130.0 + 1e-6
+            assert caps.sum() <= BUDGET_W + 1e-6
+
+
+def test_under_power_domains_a_racks_watts_are_used_up_to_its_limit() -> None:
+    """The job has rack 1 alone, and 100 W a socket, until the limit of its rack falls: then 75 W each."""
+    falls = SupplyDomain(name="r1", nodes="one[1]", limit_s=(0.0, 100.0), limits_w=(210.0, 150.0))
+    machine = replace(RACKS, supply=(falls, RACKS.supply[1]))
+    jobs = Jobs.build([0.0], [2], [400.0], walltime_s=[400.0])
+    seen, simulation = caps_of(jobs, reset=True, cap=Cap.constant(BUDGET_W), machine=machine)
+    assert max(caps[0] for caps in seen if caps[0] < np.inf) > 99.9
+    np.testing.assert_allclose(seen[-1], [75.0, 75.0, 15.0, 15.0], atol=1e-5)
+    power = simulation.result().power
+    late = power.jobs_w[power.time_s >= 100.0 + 4.0]
+    assert late.max() <= 150.0 + 1e-6
+
+
+def test_under_domains_that_never_bind_caps_are_those_without() -> None:
+    jobs = Jobs.build([0.0, 30.0, 90.0], [2, 1, 3], [100.0, 200.0, 150.0], walltime_s=[100.0, 200.0, 150.0])
+    slack = replace(RACKS, supply=tuple(replace(one, limit_w=200.0) for one in RACKS.supply))
+    bare, under = (caps_of(jobs, reset=True, cap=Cap.constant(BUDGET_W), machine=one)[0] for one in (MACHINE, slack))
+    assert [caps.tolist() for caps in bare] == [caps.tolist() for caps in under]

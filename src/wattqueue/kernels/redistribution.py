@@ -92,18 +92,21 @@ def count_unusable(sockets: Sockets) -> int:
 def take_unused(sockets: Sockets, lower: float, upper: float, decrease: float, increase: float) -> int:
     """Lower the caps of sockets that draw little, write what others ask for, and return the microwatts taken.
 
+    What each gave is in ``surplus_uw``.
+
     Lines 1 to 7 and 10 to 12 of Algorithm 1, but the pool is what is taken, not what is unused.
     """
     low, high = step_of(sockets.minimum_w), step_of(sockets.maximum_w)
     pool = as_int64(0)
     for i in range(len(sockets.cap_w)):
         power, cap = sockets.power_w[i], sockets.cap_w[i]
-        sockets.want_uw[i] = 0
+        sockets.want_uw[i], sockets.surplus_uw[i] = 0, 0
         sockets.new_cap_w[i] = cap
         if power < cap * lower:
             least = sockets.minimum_w[i * low]
             taken = whole_uw(min(cap * decrease, (cap - power) / 2, cap - least))
             sockets.new_cap_w[i] = max(cap - taken / codes.MICRO, least)
+            sockets.surplus_uw[i] = taken
             pool += taken
         elif power > cap * upper:
             sockets.want_uw[i] = whole_uw(min(cap * increase, sockets.maximum_w[i * high] - cap))
@@ -118,10 +121,16 @@ def water_level(want_uw: Array, pool_uw: int) -> int:
     the level is the greatest of these. Newton's method from below on the sum of shares, which is concave in the level,
     so that no step goes beyond the answer, and a few passes over the sockets find it.
     """
+    return level_between(want_uw, 0, len(want_uw), pool_uw)
+
+
+@kernel
+def level_between(want_uw: Array, begin: int, end: int, pool_uw: int) -> int:
+    """Return ``water_level`` of some of the sockets, ``begin`` to ``end``."""
     level = as_int64(0)
     while True:
         shared, above, most = as_int64(0), as_int64(0), as_int64(0)
-        for i in range(len(want_uw)):
+        for i in range(begin, end):
             want = want_uw[i]
             shared += min(want, level)
             above += want > level
@@ -154,8 +163,14 @@ def cap_uw(cap_w: float) -> int:
 @kernel
 def sum_uw(caps_w: Array) -> int:
     """Return the sum of the caps in microwatts, as ``cap_uw``."""
+    return sum_between(caps_w, 0, len(caps_w))
+
+
+@kernel
+def sum_between(caps_w: Array, begin: int, end: int) -> int:
+    """Return the sum of some of the caps in microwatts, as ``cap_uw``."""
     total = as_int64(0)
-    for i in range(len(caps_w)):
+    for i in range(begin, end):
         total += cap_uw(caps_w[i])
     return total
 
@@ -167,18 +182,24 @@ def lower_all(sockets: Sockets, budget_uw: int) -> int:
     Caps within the budget stay. Else all that a cap has above its minimum is cut to one common height. Where the
     minima alone exceed the budget, they are what is written.
     """
+    return lower_between(sockets, 0, len(sockets.cap_w), budget_uw)
+
+
+@kernel
+def lower_between(sockets: Sockets, begin: int, end: int, budget_uw: int) -> int:
+    """Do what ``lower_all`` does for some of the sockets, ``begin`` to ``end``."""
     low = step_of(sockets.minimum_w)
-    if sum_uw(sockets.cap_w) <= budget_uw:
-        for i in range(len(sockets.cap_w)):
+    if sum_between(sockets.cap_w, begin, end) <= budget_uw:
+        for i in range(begin, end):
             sockets.new_cap_w[i] = sockets.cap_w[i]
         return as_int64(0)
     room = as_int64(budget_uw)
-    for i in range(len(sockets.cap_w)):
+    for i in range(begin, end):
         least = sockets.minimum_w[i * low]
         room -= cap_uw(least)
         sockets.want_uw[i] = whole_uw(sockets.cap_w[i] - least)
-    level = water_level(sockets.want_uw, max(room, as_int64(0)))
-    for i in range(len(sockets.cap_w)):
+    level = level_between(sockets.want_uw, begin, end, max(room, as_int64(0)))
+    for i in range(begin, end):
         sockets.new_cap_w[i] = sockets.minimum_w[i * low] + min(sockets.want_uw[i], level) / codes.MICRO
     return max(-room, as_int64(0))
 
@@ -190,9 +211,15 @@ def reset_begun(sockets: Sockets, even_w: Array, spare_uw: int) -> None:
     ``even_w`` (1,) or (S,) float64, within the limits. Watts come from the reserve, then from other sockets above their
     even share, which are lowered to one common height above it.
     """
+    reset_between(sockets, 0, len(sockets.cap_w), even_w, spare_uw)
+
+
+@kernel
+def reset_between(sockets: Sockets, begin: int, end: int, even_w: Array, spare_uw: int) -> None:
+    """Do what ``reset_begun`` does for some of the sockets, ``begin`` to ``end``."""
     pool, needed, surplus = as_int64(spare_uw), as_int64(0), as_int64(0)
     step = step_of(even_w)
-    for i in range(len(sockets.cap_w)):
+    for i in range(begin, end):
         cap, even = sockets.cap_w[i], even_w[i * step]
         above = whole_uw(cap - even)
         sockets.want_uw[i], sockets.surplus_uw[i] = 0, above
@@ -201,11 +228,12 @@ def reset_begun(sockets: Sockets, even_w: Array, spare_uw: int) -> None:
             pool += above
         needed += sockets.want_uw[i]
         surplus += sockets.surplus_uw[i]
-    kept = water_level(sockets.surplus_uw, max(as_int64(0), surplus - max(as_int64(0), needed - pool)))
-    for i in range(len(sockets.cap_w)):
+    room = max(as_int64(0), surplus - max(as_int64(0), needed - pool))
+    kept = level_between(sockets.surplus_uw, begin, end, room)
+    for i in range(begin, end):
         pool += max(sockets.surplus_uw[i] - kept, 0)
-    level = water_level(sockets.want_uw, pool)
-    for i in range(len(sockets.cap_w)):
+    level = level_between(sockets.want_uw, begin, end, pool)
+    for i in range(begin, end):
         cap, even = sockets.cap_w[i], even_w[i * step]
         given, given_up = min(sockets.want_uw[i], level), max(sockets.surplus_uw[i] - kept, 0)
         sockets.new_cap_w[i] = cap

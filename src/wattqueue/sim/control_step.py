@@ -9,11 +9,12 @@ import numpy as np
 from wattqueue.kernels.calls import asks_consent, choose_if_due, end_step, list_changed_caps, step_if_due, take_back
 from wattqueue.kernels.codes import MICRO
 from wattqueue.kernels.in_loop import ControlStep, new_step, no_step
-from wattqueue.kernels.redistribution import RATES
+from wattqueue.kernels.redistribution import LENDS, RATES
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import SetDeviceLimits
+from wattqueue.parts.controls.domain_caps import DomainCaps
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
 from wattqueue.policy.session import Session
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
@@ -27,6 +28,8 @@ def control_step_of(needs: Capabilities, jobs: Jobs, machine: Machine, cap: Cap)
     step = needs.step
     if step is None or step.code not in ABILITIES.control_steps or not len(jobs):
         return no_step()
+    if DomainCaps(machine).bind and not step.figures[LENDS]:
+        return no_step()  # its limits are tested in Python
     *rates, minimum_w, maximum_w = step.figures
     if np.ceil(minimum_w * MICRO) * machine.devices > np.floor(cap.cap_w.min() * MICRO):
         return no_step()

@@ -34,6 +34,7 @@ from wattqueue.kernels.codes import MICRO
 from wattqueue.model.bounds import CAP_W
 from wattqueue.parts.actions import Action, Refusal, SetDeviceLimits
 from wattqueue.parts.contracts import Floats
+from wattqueue.parts.controls.domain_caps import DomainCaps, TreeOrder
 from wattqueue.parts.run_contracts import CompiledStep
 
 if TYPE_CHECKING:
@@ -227,6 +228,9 @@ class RaplRedistribution:
     machine's power sensors (``view.device_w``). Caps are lowered before others are raised. With ``reset`` a socket on
     which a job has started begins with its even share again (``reset_at_start``).
 
+    Under power domains that can bind it moves watts within them first, and keeps the sum of the caps below each domain
+    within its limit (``kernels/redistribution_by_domain.py``); not where it lends.
+
     Overshoot: caps in force never sum to more than a constant budget. So in a period in which the demand of a socket
     rises above its cap at m moments, watts exceed the budget for at most min(``period_s``, (m + 1) x the time that the
     hardware needs to hold a cap), and after a lowered budget for at most ``period_s`` longer, whatever the ramps
@@ -279,6 +283,8 @@ class RaplRedistribution:
         self._asked: list[tuple[SetDeviceLimits, Floats]] = []
         """The last actions, each with the limits before it."""
         self._running: set[str] = set()
+        self._of: DomainCaps | None = None
+        """The power domains of the machine at the last call."""
 
     @property
     def reads_sensors(self) -> bool:
@@ -303,8 +309,8 @@ class RaplRedistribution:
         if view.limits is not None:
             return self._follow(view, view.limits, begins)
         if not len(before):
-            return self._ask(np.full(sockets, self._even_w(budget_w, sockets)), np.full(sockets, INF))
-        cap_w = self._step(self._power_w(view), before, begins, budget_w)
+            return self._ask(self._first(view), np.full(sockets, INF))
+        cap_w = self._step(view, self._power_w(view), before, begins)
         return self._ask(self._allowed(view, cap_w, before, begins), before)
 
     def _power_w(self, view: View) -> Floats:
@@ -322,7 +328,7 @@ class RaplRedistribution:
         no_room = float(low.sum()) >= budget_w
         cap = low.copy()
         if not no_room:
-            cap = self._allowed(view, self._step(power_w, before, begins, budget_w, low, high), before, begins)
+            cap = self._allowed(view, self._step(view, power_w, before, begins, low, high), before, begins)
         actions = self._ask(cap, before)
         same = np.flatnonzero(free & (cap == before)) if first else np.zeros(0, np.intp)
         # All of them at first: also a limit that stays holds only for as long as somebody asks for it.
@@ -343,16 +349,34 @@ class RaplRedistribution:
         units = np.concatenate([view.job_units(row) for row in began])
         return np.asarray(view.machine.device_of_unit[units], np.intp)
 
+    def _domains(self, view: View) -> TreeOrder | None:
+        """Return the power domains that can hold devices back, as their limits are now; None where there are none."""
+        if self._of is None or self._of.machine is not view.machine:
+            self._of = DomainCaps(view.machine)
+        return None if self.lends or not self._of.bind else self._of.at(view.now_s, view.cap_w)
+
+    def _first(self, view: View) -> Floats:
+        """Return the first caps: an even share of the budget, or of the least limit above each socket."""
+        from wattqueue.kernels.redistribution import new_sockets
+        from wattqueue.kernels.redistribution_by_domain import even_shares
+
+        sockets, domains = view.machine.devices, self._domains(view)
+        if domains is None:
+            return np.full(sockets, self._even_w(view.cap_w, sockets))
+        bounds = np.full(1, self.minimum_w), np.full(1, self.maximum_w)
+        even_shares(new_sockets(np.empty(0), np.zeros(sockets), *bounds), domains.tree)
+        return domains.by_device(domains.tree.even_w)
+
     def _step(
         self,
+        view: View,
         power_w: Floats,
         cap_w: Floats,
         begins: NDArray[np.intp],
-        budget_w: float,
         low: Floats | None = None,
         high: Floats | None = None,
     ) -> Floats:
-        """Return the caps after a lowered budget, Algorithm 1, and starts; ``low``, ``high`` where ranges differ."""
+        """Return the caps after lowered limits, Algorithm 1, and starts; ``low``, ``high`` where ranges differ."""
         from wattqueue.kernels.redistribution import count_unusable, new_sockets, step_caps
 
         power = _column(power_w)
@@ -361,7 +385,26 @@ class RaplRedistribution:
         sockets = new_sockets(power, cap_w.copy(), low, high)
         if len(power) != len(cap_w) or count_unusable(sockets):
             raise _unusable(power, cap_w, low, high)
-        return self._caps_by(step_caps, sockets, begins, budget_w)
+        domains = self._domains(view)
+        if domains is None:
+            return self._caps_by(step_caps, sockets, begins, view.cap_w)
+        return self._caps_by_domain(domains, sockets, begins)
+
+    def _caps_by_domain(self, domains: TreeOrder, sockets: Sockets, begins: NDArray[np.intp]) -> Floats:
+        """Return the caps of a step under power domains. Raises: InputError where least caps exceed a limit."""
+        from wattqueue.kernels.redistribution_by_domain import even_shares, step_by_domain
+
+        sockets.begins[begins] = 1
+        sockets = domains.sorted(sockets)
+        even_shares(sockets, domains.tree)
+        lacking_uw = step_by_domain(sockets, domains.tree, self._rates())
+        if lacking_uw > len(sockets.cap_w):  # less is rounding to whole microwatts
+            raise InputError(
+                f"the least caps of the sockets of a power domain sum to {lacking_uw / MICRO:g} W above its limit",
+                where="budget",
+                hint="lower minimum_w, or raise the limit",
+            )
+        return domains.by_device(sockets.cap_w)
 
     def _caps_by(
         self, kernel: Callable[..., int], sockets: Sockets, begins: NDArray[np.intp], budget_w: float
