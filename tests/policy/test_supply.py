@@ -16,13 +16,14 @@ from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
+from wattqueue.model.supply_binding import can_bind
 from wattqueue.parts.actions import Action, StopNode, WakeNode
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.round import ROUND
-from wattqueue.policy.supply import can_bind, greatest_unit_w
+from wattqueue.policy.supply import greatest_unit_w
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
 from wattqueue.sim.truth import NodeEvents

@@ -39,6 +39,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.supply import SupplyDomain
+from wattqueue.model.supply_binding import can_bind
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
@@ -46,7 +47,7 @@ from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.parts.ledger.measured import Measured
 from wattqueue.policy.capabilities import GREEDY
 from wattqueue.policy.policy import load_policy
-from wattqueue.policy.supply import can_bind, greatest_unit_w, supply_limits
+from wattqueue.policy.supply import greatest_unit_w, supply_limits
 from wattqueue.sim.engine import Run, simulate
 
 PASSES = (

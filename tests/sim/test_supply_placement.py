@@ -20,10 +20,11 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.supply import SupplyDomain
+from wattqueue.model.supply_binding import can_bind
 from wattqueue.parts.placement.lowest import Lowest
 from wattqueue.parts.placement.watt_balanced import WattBalanced
 from wattqueue.policy.policy import load_policy
-from wattqueue.policy.supply import can_bind, greatest_unit_w
+from wattqueue.policy.supply import greatest_unit_w
 from wattqueue.sim.engine import Run, simulate
 
 

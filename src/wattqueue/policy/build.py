@@ -74,7 +74,7 @@ class PassSettings:
     racks: int = 0
     """Racks that a start takes units of at most, where so many hold it; 0 for no bound."""
     domain_terms: Terms = NO_MARGIN
-    """Of the greatest margin that power domains can come to keep (``policy.supply.can_bind``)."""
+    """Of the greatest margin that power domains can come to keep (``model.supply_binding.can_bind``)."""
 
 
 def rows_of(prediction: Prediction) -> state.Rows:

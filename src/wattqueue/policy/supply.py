@@ -21,6 +21,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap, Signals
 from wattqueue.model.supply import NO_MARGIN, Terms, counted_uw
+from wattqueue.model.supply_binding import can_bind
 from wattqueue.parts.contracts import Floats, Prediction
 
 
@@ -45,25 +46,6 @@ def greatest_w(part: Partition, predicted_w: float) -> float:
     """Return the most that a unit can draw: the maximum as stated or predicted, or its share of a boot or shutdown."""
     moving = max(part.boot_w, part.shutdown_w, part.off_w) / part.units_per_node
     return max(part.max_w or 0.0, predicted_w, part.idle_w, moving)
-
-
-def can_bind(machine: Machine, unit_w: Floats, terms: Terms = NO_MARGIN) -> NDArray[np.bool_]:
-    """Return which domains can hold a job back if units are counted at no more than ``unit_w`` (P,). Shape (D,).
-
-    ``terms`` of the ledger's margin: what jobs draw is at most that of all units together.
-    """
-    tree, dynamic = machine.supply_tree, machine.cap_scope == "dynamic"
-    watts = [w - part.idle_w * dynamic for w, part in zip(unit_w, machine.partitions, strict=True)]
-    limit = np.array([domain.least_limit_w for domain in tree.domains], np.float64)
-    if not np.isfinite(watts).all():
-        return np.isfinite(limit)
-    most, (share, own, common) = tree.input_uw(watts), terms
-    found: NDArray[np.bool_] = np.rint(limit * 1e6) < most
-    if terms != NO_MARGIN:
-        idle = machine.supply_idle_uw
-        kept = share * ((most - idle) * (1.0 + np.sqrt(own + common)) + 2.0)
-        found |= limit * 1e6 - idle < kept
-    return found
 
 
 def supply_limits(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def signals_of(
     cap: Cap, targets: LoadTargets | None, machine: Machine, jobs: Jobs, terms: Terms = NO_MARGIN
 ) -> Signals:
-    """Return cap and targets as signals, the targets in watts. ``terms``: see ``policy.supply.can_bind``.
+    """Return cap and targets as signals, the targets in watts. ``terms``: see ``model.supply_binding.can_bind``.
 
     Raises: MachineError for a target below idle watts, or a percentage or a ramp of what is not stated.
     """

@@ -13,8 +13,8 @@ from wattqueue.kernels.redistribution import LENDS, RATES
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
+from wattqueue.model.supply_binding import binding_as_stated
 from wattqueue.parts.actions import SetDeviceLimits
-from wattqueue.parts.controls.domain_caps import DomainCaps
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
 from wattqueue.policy.session import Session
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
@@ -28,7 +28,7 @@ def control_step_of(needs: Capabilities, jobs: Jobs, machine: Machine, cap: Cap)
     step = needs.step
     if step is None or step.code not in ABILITIES.control_steps or not len(jobs):
         return no_step()
-    if DomainCaps(machine).bind and not step.figures[LENDS]:
+    if binding_as_stated(machine).any() and not step.figures[LENDS]:
         return no_step()  # its limits are tested in Python
     *rates, minimum_w, maximum_w = step.figures
     if np.ceil(minimum_w * MICRO) * machine.devices > np.floor(cap.cap_w.min() * MICRO):

@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from wattqueue.errors import InputError, MachineError
 from wattqueue.live.cluster import POOL
 from wattqueue.live.config import LiveConfig
@@ -30,7 +28,7 @@ from wattqueue.live.watts.domains import LiveDomains, bar_unfree, displace
 from wattqueue.live.watts.fed import Fed, Limits, fed_partitions, limits_from, never_start
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
-from wattqueue.policy.supply import can_bind
+from wattqueue.model.supply_binding import binding_as_stated
 
 LICENCE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 """A licence's name."""
@@ -39,10 +37,7 @@ NOT_COMBINED = "is not combined with power domains yet"
 
 def binds(machine: Machine) -> bool:
     """Whether some power domain can hold jobs back that draw no more than the machine file states."""
-    if not machine.supply:
-        return False
-    most = np.array([math.inf if part.max_w is None else part.max_w for part in machine.partitions])
-    return bool(can_bind(machine, most).any())
+    return bool(binding_as_stated(machine).any())
 
 
 def licences_of(config: LiveConfig, machine: Machine) -> dict[str, str] | None:

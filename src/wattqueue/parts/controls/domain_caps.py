@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.errors import InputError
 from wattqueue.kernels.codes import MICRO, NO_CAP
 from wattqueue.model.machine import Machine
+from wattqueue.model.supply_binding import binding_as_stated
 from wattqueue.parts.contracts import Floats
 
 if TYPE_CHECKING:
@@ -31,9 +33,28 @@ class TreeOrder:
     domains: NDArray[np.int64]
     """The domain at each place; -1 for the root. Shape (D + 1,)."""
 
-    def sorted(self, sockets: Sockets) -> Sockets:
-        """Return the devices of a step in the tree's order."""
-        return type(sockets)(*(one if len(one) == 1 else one[self.devices] for one in sockets))
+    def even_w(self, minimum_w: Floats, maximum_w: Floats) -> Floats:
+        """Return an even share of the least limit above each device, within the hardware's limits. Shape (S,)."""
+        from wattqueue.kernels.redistribution import new_sockets
+        from wattqueue.kernels.redistribution_by_domain import even_shares
+
+        even_shares(new_sockets(np.empty(0), np.zeros(len(self.devices)), minimum_w, maximum_w), self.tree)
+        return self.by_device(self.tree.even_w)
+
+    def stepped(self, sockets: Sockets, rates: Floats) -> Floats:
+        """Return the caps after a step. Shape (S,). Raises: InputError where least caps exceed a domain's limit."""
+        from wattqueue.kernels.redistribution_by_domain import even_shares, step_by_domain
+
+        sockets = type(sockets)(*(one if len(one) == 1 else one[self.devices] for one in sockets))
+        even_shares(sockets, self.tree)
+        lacking_uw = step_by_domain(sockets, self.tree, rates)
+        if lacking_uw > len(sockets.cap_w):  # less is rounding to whole microwatts
+            raise InputError(
+                f"the least caps of the devices of a power domain sum to {lacking_uw / MICRO:g} W above its limit",
+                where="supply",
+                hint="lower minimum_w, or raise the limit",
+            )
+        return self.by_device(sockets.cap_w)
 
     def by_device(self, values: Floats) -> Floats:
         """Return figures in the tree's order by number of the device."""
@@ -92,14 +113,11 @@ class DomainCaps:
     @property
     def bind(self) -> bool:
         """Whether some domain can hold devices back whose units draw no more than is stated."""
-        return bool(self.machine.supply) and bool(self._binding.any())
+        return bool(self._binding.any())
 
     @cached_property
     def _binding(self) -> NDArray[np.bool_]:
-        from wattqueue.policy.supply import can_bind
-
-        parts = self.machine.partitions
-        return can_bind(self.machine, np.array([np.inf if part.max_w is None else part.max_w for part in parts]))
+        return binding_as_stated(self.machine)
 
     @cached_property
     def order(self) -> TreeOrder:

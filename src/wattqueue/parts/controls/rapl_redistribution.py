@@ -357,15 +357,10 @@ class RaplRedistribution:
 
     def _first(self, view: View) -> Floats:
         """Return the first caps: an even share of the budget, or of the least limit above each socket."""
-        from wattqueue.kernels.redistribution import new_sockets
-        from wattqueue.kernels.redistribution_by_domain import even_shares
-
         sockets, domains = view.machine.devices, self._domains(view)
         if domains is None:
             return np.full(sockets, self._even_w(view.cap_w, sockets))
-        bounds = np.full(1, self.minimum_w), np.full(1, self.maximum_w)
-        even_shares(new_sockets(np.empty(0), np.zeros(sockets), *bounds), domains.tree)
-        return domains.by_device(domains.tree.even_w)
+        return domains.even_w(np.full(1, self.minimum_w), np.full(1, self.maximum_w))
 
     def _step(
         self,
@@ -388,23 +383,8 @@ class RaplRedistribution:
         domains = self._domains(view)
         if domains is None:
             return self._caps_by(step_caps, sockets, begins, view.cap_w)
-        return self._caps_by_domain(domains, sockets, begins)
-
-    def _caps_by_domain(self, domains: TreeOrder, sockets: Sockets, begins: NDArray[np.intp]) -> Floats:
-        """Return the caps of a step under power domains. Raises: InputError where least caps exceed a limit."""
-        from wattqueue.kernels.redistribution_by_domain import even_shares, step_by_domain
-
         sockets.begins[begins] = 1
-        sockets = domains.sorted(sockets)
-        even_shares(sockets, domains.tree)
-        lacking_uw = step_by_domain(sockets, domains.tree, self._rates())
-        if lacking_uw > len(sockets.cap_w):  # less is rounding to whole microwatts
-            raise InputError(
-                f"the least caps of the sockets of a power domain sum to {lacking_uw / MICRO:g} W above its limit",
-                where="budget",
-                hint="lower minimum_w, or raise the limit",
-            )
-        return domains.by_device(sockets.cap_w)
+        return domains.stepped(sockets, self._rates())
 
     def _caps_by(
         self, kernel: Callable[..., int], sockets: Sockets, begins: NDArray[np.intp], budget_w: float
