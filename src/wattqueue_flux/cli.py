@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,8 +32,7 @@ def module_words() -> tuple[str, str]:
 def module(printed: Printed) -> None:
     """Print what ``flux module load`` takes: the file of the module, and of an editable installation its folder."""
     file, site = module_words()
-    found: dict[str, Any] = {"module": file, "site": site}
-    printed.show(lambda: found, lambda: [f"{file} site={site}" if site else file])
+    printed.show(lambda: {"module": file, "site": site}, lambda: [f"{file} site={site}" if site else file])
 
 
 @app.command("try")

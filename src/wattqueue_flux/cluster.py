@@ -108,7 +108,7 @@ class _Entry:
     row: Job
     details: Details
     need: NodeNeed | None
-    """None for a job that ran before the module was loaded."""
+    """None for a job that ran before the module was loaded, or that is cancelled while its start is stored."""
     unlimited: bool
     """Whether it ends with the instance alone."""
     priority: int = 0
@@ -291,16 +291,16 @@ class FluxCluster:
             self.used_w -= entry.row.watts
             self.nodes.release(entry.row.node_names)
 
-    def not_started(self, job_id: int) -> None:
-        """A start could not be carried out: the job waits again."""
-        entry = self.jobs.pop(job_id, None)
-        if entry is None or entry.need is None:
-            return
-        self.nodes.release(entry.row.node_names)
-        self.used_w -= entry.row.watts if entry.row.active else 0
+    def not_started(self, job_id: int) -> bool:
+        """A start could not be carried out. Return whether the job waits again: one that was cancelled does not."""
+        entry = self.jobs[job_id]
+        self.gone(job_id)
+        if entry.need is None:
+            return False
         self.queued(job_id, entry.row.key, entry.row.uid, entry.priority, entry.need, entry.details)
         waiting, why = self.jobs[job_id], f"{UNANSWERED}: Flux did not store the allocation"  # it is tried again soon
         waiting.row = waiting.row._replace(reason=why)
+        return True
 
     def waits(self, key: JobKey | None) -> bool:
         """Whether a job waits for its start."""
@@ -324,7 +324,10 @@ class FluxCluster:
                 self.open_w = write.open_w
                 return
             if isinstance(write, SetDrain):
-                self._drain(write)
+                node = self.instance.by_name.get(write.target)
+                if node is None:
+                    raise ClusterError(f"drain {write.target}: no such node")
+                self.do.drain(node.rank, on=write.on)
                 return
             job_id = self._id.get(write.key) if write.key is not None else None
             entry = None if job_id is None else self.jobs[job_id]
@@ -399,12 +402,6 @@ class FluxCluster:
         if fields.node_count is not None:
             row = row._replace(nodes=fields.node_count[0], range_nodes=fields.node_count)
         entry.row = row._replace(**{OF_ROW[name]: value for name, value in stated.items() if name in OF_ROW})
-
-    def _drain(self, write: SetDrain) -> None:
-        node = self.instance.by_name.get(write.target)
-        if node is None:
-            raise ClusterError(f"drain {write.target}: no such node")
-        self.do.drain(node.rank, on=write.on)
 
     # -- rows that stay the same objects -----------------------------------------------------------
     def _priorities(self) -> Mapping[JobKey, Mapping[str, float]]:

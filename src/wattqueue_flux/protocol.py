@@ -238,9 +238,12 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
 
     @guarded
     def _requeue(self, jobid: int, msg: Any) -> None:
-        """Put a job back whose start was not stored."""
-        self.cluster.not_started(jobid)
-        self.requests[jobid] = AllocRequest(self, msg)
+        """Put a job back whose start was not stored; one that was cancelled meanwhile is answered."""
+        request = AllocRequest(self, msg)
+        if not self.cluster.not_started(jobid):
+            request.cancel()
+            return
+        self.requests[jobid] = request
         self._queue.append(jobid)
 
     def signal(self, job_id: int, number: int) -> None:

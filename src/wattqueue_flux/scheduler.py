@@ -158,11 +158,13 @@ class WattQueueScheduler(SafeScheduler):
 
     @guarded
     def cancel(self, jobid: int) -> None:
-        """Take a job out of the queue. One whose start is not answered yet gives its nodes back."""
+        """Take a job out of the queue. One whose start is stored now is answered then, and waits no more."""
         self.starts = deque(one for one in self.starts if one.job_id != jobid)
         if (request := self.forget(jobid)) is not None:
             self.cluster.gone(jobid)
             request.cancel()
+        elif (entry := self.cluster.jobs.get(jobid)) is not None:
+            entry.need = None
 
     @guarded
     def prioritize(self, jobs: Sequence[tuple[int, int]]) -> None:
@@ -301,13 +303,9 @@ class WattQueueScheduler(SafeScheduler):
 
 def _events(eventlog: str) -> tuple[int | None, float | None]:
     """Return the watts that a start noted in the event log of its job, and its last changed expiration."""
-    watts, end_s = None, None
-    for event in map(json.loads, eventlog.splitlines()):
-        context = event.get("context", {})
-        if event["name"] == "alloc":
-            watts = context.get("annotations", {}).get("wattqueue", {}).get("watts")
-        end_s = context.get("expiration", end_s) if event["name"] == "resource-update" else end_s
-    return watts, end_s
+    last = {event["name"]: event.get("context", {}) for event in map(json.loads, eventlog.splitlines())}
+    noted = last.get("alloc", {}).get("annotations", {}).get("wattqueue", {})
+    return noted.get("watts"), last.get("resource-update", {}).get("expiration")
 
 
 def _watched(config: LiveConfig) -> list[Path]:

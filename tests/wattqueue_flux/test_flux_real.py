@@ -192,6 +192,7 @@ def test_an_estimator_that_answers_nan_counts_the_maximum(tmp_path: Path) -> Non
         wait_for("starts", lambda: lab.states()["RUN"] == 2)
         assert lab.used_w() == 2 * NET_W
         wait_for("the end of all", lambda: ended(lab, 4))
+        assert "estimator NaN" in lab.log()
 
 
 NAN_ESTIMATOR = """
@@ -316,6 +317,62 @@ def test_a_cancelled_job_and_its_successor_are_both_answered(lab: Lab) -> None:
     assert lab.stats()["used_w"] == 0
     lab.submit(10, seconds=0.2)
     wait_for("others", lambda: ended(lab, 40))
+
+
+LATE_STORE = """
+import importlib.util
+from pathlib import Path
+
+def mod_main(h, *args):
+    spec = importlib.util.spec_from_file_location("the_module", {module!r})
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    import site
+    site.addsitedir(str(module.folder_of(args)))
+    import wattqueue_flux.protocol as protocol
+    stored, late = protocol.commit_async, Path({late!r})
+
+    class Refused:
+        def then(self, call, *args):
+            def asked(*_):
+                if not late.exists():
+                    self.timer.stop()
+                    call(self, *args)
+
+            self.timer = h.timer_watcher_create(0.1, asked, repeat=0.1)
+            self.timer.start()
+
+        def get(self):
+            raise OSError("refused late")
+
+    protocol.commit_async = lambda *args, **more: Refused() if late.exists() else stored(*args, **more)
+    module.mod_main(h, *args)
+"""
+"""The module; what is stored while a file exists is refused once that file is gone."""
+
+
+@real_flux
+def test_a_job_that_is_cancelled_or_held_while_its_start_is_stored_waits_no_more_if_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config(tmp_path, 2, cap_w=2 * 300)
+    late, module = tmp_path / "late", tmp_path / f"{fluxlab.NAME}.py"
+    module.write_text(LATE_STORE.format(module=sched_wattqueue.__file__, late=str(late)))
+    monkeypatch.setattr(fluxlab, "MODULE", module)
+    with instance(tmp_path, emulated=2) as lab:
+        late.touch()
+        (cancelled,), (held,) = lab.submit(1), lab.submit(1, seconds=0.2)
+        wait_for("both starts", lambda: lab.stats()["used_w"] == 2 * NET_W)
+        lab.run("cancel", cancelled)
+        lab.run("job", "urgency", held, "0")
+        late.unlink()
+        wait_for("a word about it", lambda: "refused late" in lab.log())
+        wait_for("an empty queue", lambda: lab.stats()["pending_jobs"] == 0)
+        assert lab.stats()["used_w"] == 0
+        assert lab.states() == {"INACTIVE": 1, "SCHED": 1}
+        lab.run("job", "urgency", held, "16")
+        wait_for("its end", lambda: ended(lab, 2))
+        assert (lab.starts_of(cancelled), lab.starts_of(held)) == (0, 1)
 
 
 OTHER_FLUX = """
