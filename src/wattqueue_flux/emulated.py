@@ -32,7 +32,8 @@ while [ "$(flux jobs -n -c0 -o '{{id}}' | wc -l)" -gt 0 ]; do
   flux jobs -n -c0 -f running -o '{{annotations.wattqueue.watts}}' |
     awk '{{n += 1; w += $1}} END {{print n + 0, "running jobs count", w + 0, "W of {room} W"}}'
   sleep 1
-done; echo "all {jobs} jobs have ended"
+done
+flux module unload sched_wattqueue; echo "all {jobs} jobs have ended"
 """
 
 

@@ -48,12 +48,14 @@ def test_the_trial_of_the_guide_holds_its_cap_to_its_end(own: dict[str, str], tm
     command = done.stdout.strip()
     assert command == "flux start -Sbroker.module-nopanic=1 bash flux-trial/start.sh"
     env = {**os.environ, **own}
-    said = subprocess.run(
+    ran = subprocess.run(
         command.split(), cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=400
-    ).stdout
+    )
+    said = ran.stdout
     counts = [
         (int(row[1]), int(row[2])) for row in re.finditer(r"^(\d+) running jobs count (\d+) W of 10000 W$", said, re.M)
     ]
     assert max(jobs for jobs, _ in counts) == 50
     assert max(watts for _, watts in counts) == 10_000
     assert said.rstrip().endswith("all 200 jobs have ended")
+    assert ".err[0]" not in ran.stderr
