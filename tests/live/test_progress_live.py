@@ -32,6 +32,7 @@ from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts import Asked, Prediction
+from wattqueue.policy.capabilities import some_control
 from wattqueue.policy.registry import Policy
 
 MOST_W = 300.0
@@ -81,7 +82,7 @@ class World:
         cap, policy = self.cap(), self.policy()
         self.controller = make_controller(
             self.slurm, self.folder, lambda: self.slurm.now_s, cap=cap, machine=self.machine, policy=policy,
-            rules=rules, sources=(self,), targets=self.source, **self.books(),
+            rules=rules, sources=(self,), targets=self.source, **self.books(policy),
         )  # fmt: skip
 
     def policy(self) -> Policy:
@@ -92,15 +93,17 @@ class World:
         require_live(policy, self.machine, agents=False)
         return policy
 
-    def books(self) -> dict[str, Any]:
+    def books(self, policy: Policy) -> dict[str, Any]:
         """Budgets of two users and of all, of some jobs of a minute each; some bar to the end."""
         if not self.budgets:
             return {}
         rng, path = np.random.default_rng((self.seed, 36)), self.folder / "budgets.toml"
         kwh = MOST_W * (60.0 + LATE_S) / 3.6e6
-        rows = [("a", 'user = "1000"'), ("b", 'user = "1001"'), ("all", "")]
+        rows = [("a", 'user = "1000"\n'), ("b", 'user = "1001"\n'), ("all", "")]
+        # a maximum is refused beside a control that suspends
+        mode = 'mode = "quantile"' if some_control(policy, "parks") else ""
         text = [
-            f'[[budgets]]\nname = "{n}"\nperiod = "day"\namount = {rng.uniform(0.5, 12.0) * kwh}\n{who}'
+            f'[[budgets]]\nname = "{n}"\nperiod = "day"\namount = {rng.uniform(0.5, 12.0) * kwh}\n{who}{mode}'
             for n, who in rows
         ]
         path.write_text("\n".join(text) + "\n")

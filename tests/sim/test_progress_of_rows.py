@@ -23,6 +23,7 @@ from wattqueue.parts.controls.delay_consenting import DelayConsenting
 from wattqueue.parts.controls.energy_budgets import EnergyBudgets
 from wattqueue.parts.estimator.ear import Ear
 from wattqueue.parts.placement.benchmark import Benchmark
+from wattqueue.policy.capabilities import some_control
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.registry import Policy
 from wattqueue.policy.rows import published_rows
@@ -51,13 +52,13 @@ def policy_of(name: str, machine: Machine, rng: np.random.Generator) -> Policy:
     return load_policy(name, machine=machine, **more)
 
 
-def budgets_of(most: float, rng: np.random.Generator) -> EnergyBudgets:
+def budgets_of(most: float, rng: np.random.Generator, more: dict[str, Any]) -> EnergyBudgets:
     """Budgets of two users and of all, which renew every few minutes; some jobs fit none of them."""
     found = []
     for users, jobs in ((["0"], 3.0), (["1"], 1.5), ([], 5.0)):
         edges = float(rng.integers(0, 60)) + np.arange(0.0, 3_000.0, float(rng.choice([100.0, 300.0])))
         amount = round(float(rng.uniform(0.5, jobs)) * most * 80.0 * 1e3)
-        found.append(Budget("".join(users) or "all", frozenset(users), amount, "kWh", edges))
+        found.append(Budget("".join(users) or "all", frozenset(users), amount, "kWh", edges, **more))
     control = EnergyBudgets(budgets=tuple(found))
     control.period_s = 20.0
     control.begin()
@@ -104,7 +105,10 @@ def world(name: str, seed: int, *, budgets: bool = False) -> Simulation:
         events = NodeEvents(np.array([down, down + 50.0]), np.array([unit] * 2, np.int32), np.array([False, True]))
     policy, cap = policy_of(name, machine, rng), cap_of(machine, most, rng)
     if budgets:
-        policy = replace(policy, controls=(*policy.controls, budgets_of(most, np.random.default_rng((seed, 36)))))
+        # a maximum is refused beside limits of devices
+        quantile = {"mode": "quantile", "quantile": 0.9} if some_control(policy, "sets_limits") else {}
+        control = budgets_of(most, np.random.default_rng((seed, 36)), quantile)
+        policy = replace(policy, controls=(*policy.controls, control))
     return Simulation(jobs, machine, policy, cap, actual_power(jobs, machine), events, targets=targets)
 
 
