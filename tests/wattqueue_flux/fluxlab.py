@@ -166,6 +166,11 @@ def wait_for(what: str, ready: Callable[[], bool], timeout_s: float = PATIENCE_S
     return time.monotonic() - begin
 
 
+def until(path: Path) -> tuple[str, ...]:
+    """The command of a job that ends once a file exists, however busy this machine is."""
+    return "sh", "-c", f"while ! [ -e {path} ]; do sleep 0.1; done"
+
+
 def write_config(folder: Path, nodes: int, *, policy: str = "easy", cap_w: float, more: str = "") -> None:
     """Write the files of a controller."""
     write_machine(folder / "machine.toml", Machine("lab", (Partition("all", nodes, idle_w=IDLE_W, max_w=MOST_W),)))

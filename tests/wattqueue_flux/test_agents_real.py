@@ -18,7 +18,7 @@ import pytest
 
 from tests.wattqueue_agent.broker_site import BrokerSite, blocks, broker_site
 from tests.wattqueue_agent.test_target_agents_real import MACHINE, TARGET_W, TOP_HZ
-from tests.wattqueue_flux.fluxlab import NAME, Lab, instance, missing, real_flux, wait_for
+from tests.wattqueue_flux.fluxlab import NAME, Lab, instance, missing, real_flux, until, wait_for
 from wattqueue.live.consent_tags import CONSENT
 from wattqueue_flux.nodes import ids_of
 
@@ -117,10 +117,12 @@ def test_later_jobs_of_an_application_count_what_agents_measured_of_earlier_ones
         write_files(site, "easy+estimator=app-mean")
         with instance(tmp_path, brokers=4) as lab:
             own = "--setattr=system.wattqueue.app=hpl"
-            lab.run("submit", "-N2", own, "sleep", "15")
+            lab.run("submit", "-N2", own, *until(tmp_path / "go"))
             wait_for("a start", lambda: lab.states()["RUN"] == 1)
             assert lab.stats()["used_w"] == 2 * 200, "nothing is known of it"
             wait_for("measured nodes", lambda: 700.0 < measured_w(tmp_path) < 740.0)
+            time.sleep(5.0)  # so much of it is measured
+            (tmp_path / "go").touch()
             wait_for("its end", lambda: lab.states()["INACTIVE"] == 1)
             wait_for("what was learned", lambda: learned(lab) < 2 * 100)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.wattqueue_flux import fluxlab
-from tests.wattqueue_flux.fluxlab import NET_W, Lab, instance, missing, real_flux, wait_for, write_config
+from tests.wattqueue_flux.fluxlab import NET_W, Lab, instance, missing, real_flux, until, wait_for, write_config
 from tests.wattqueue_flux.instants import decide_again
 from wattqueue_flux import sched_wattqueue
 
@@ -69,7 +69,7 @@ def test_a_cap_that_is_raised_by_its_file_or_as_announced_starts_jobs_within_a_s
     """Without any event of a job, and long before the next periodic round."""
     write_config(tmp_path, NODES, cap_w=IDLE_W, more="period_s = 300.0\n")
     with instance(tmp_path, emulated=NODES) as lab:
-        lab.submit(8, seconds=60.0)
+        lab.submit(8, seconds=600.0)
         time.sleep(1.5)
         assert lab.states() == {"SCHED": 8}
         lab.cap_w(IDLE_W + 5 * NET_W)
@@ -105,7 +105,7 @@ def test_a_round_that_failed_is_tried_again_and_an_announced_cap_is_not_forgotte
         (tmp_path / "fail").touch()
         announced_s = time.time() + 6.0
         lab.cap(f"time_s,cap_w\n0,{4 * 100 + NET_W}\n{announced_s},{4 * 100 + 2 * NET_W}\n")
-        lab.submit(2, seconds=60.0)
+        lab.submit(2, seconds=600.0)
         wait_for("a word about it", lambda: "no luck" in lab.log(), 10.0)
         (tmp_path / "fail").unlink()
         wait_for("a start", lambda: lab.states()["RUN"] == 1, 10.0)
@@ -166,7 +166,7 @@ def test_without_nopanic_the_death_of_the_module_ends_the_instance(tmp_path: Pat
     """What the guide says is lost: everything that runs."""
     write_config(tmp_path, 4, cap_w=4 * 300)
     with instance(tmp_path, emulated=4, nopanic=False) as lab:
-        lab.submit(2, seconds=60.0)
+        lab.submit(2, seconds=600.0)
         wait_for("starts", lambda: lab.states()["RUN"] == 2)
         os.kill(lab.module_pid(), signal.SIGKILL)
         wait_for("the end of the instance", lambda: lab.broker.poll() is not None, 60.0)
@@ -174,13 +174,14 @@ def test_without_nopanic_the_death_of_the_module_ends_the_instance(tmp_path: Pat
 
 @real_flux
 def test_a_malformed_cap_leaves_the_last_one_in_force(lab: Lab) -> None:
-    lab.submit(20, seconds=2.0)
+    lab.submit(20, seconds=600.0)
     wait_for("starts", lambda: lab.states()["RUN"] == 10)
     lab.cap("time_s,cap_w\n0,many\n")
     wait_for("a word about it", lambda: "many" in lab.log(), 10.0)
     wait_for("the status", lambda: "many" in (lab.folder / "run" / "status.json").read_text(), 10.0)
     assert lab.stats()["open_w"] == 10 * NET_W
-    wait_for("the end of all", lambda: ended(lab, 20))
+    lab.run("cancel", *(str(job["id"]) for job in lab.jobs() if job["state"] == "RUN"))
+    wait_for("the other ten", lambda: lab.states() == {"INACTIVE": 10, "RUN": 10})
 
 
 @real_flux
@@ -188,10 +189,11 @@ def test_an_estimator_that_answers_nan_counts_the_maximum(tmp_path: Path) -> Non
     (tmp_path / "nan.py").write_text(NAN_ESTIMATOR)
     write_config(tmp_path, 4, cap_w=4 * 100 + 2 * NET_W, policy="nan.py:NaN")
     with instance(tmp_path, emulated=4) as lab:
-        lab.submit(4, seconds=1.0)
+        lab.submit(4, seconds=600.0)
         wait_for("starts", lambda: lab.states()["RUN"] == 2)
         assert lab.used_w() == 2 * NET_W
-        wait_for("the end of all", lambda: ended(lab, 4))
+        lab.run("cancel", *(str(job["id"]) for job in lab.jobs() if job["state"] == "RUN"))
+        wait_for("the other two", lambda: lab.states() == {"INACTIVE": 2, "RUN": 2})
         assert "estimator NaN" in lab.log()
 
 
@@ -267,10 +269,12 @@ def test_drained_nodes_get_no_job_and_serve_again(tmp_path: Path) -> None:
     write_config(tmp_path, 4, cap_w=4 * 300)
     with instance(tmp_path, brokers=4) as lab:
         lab.run("resource", "drain", "1-3")
-        ids = [lab.run("submit", "-N1", "sleep", "10").strip() for _ in range(3)]
+        ids = [lab.run("submit", "-N1", *until(tmp_path / "go")).strip() for _ in range(3)]
         wait_for("a start", lambda: lab.states()["RUN"] == 1)
         assert lab.states() == {"RUN": 1, "SCHED": 2}
         lab.run("resource", "undrain", "1-3")
+        wait_for("starts", lambda: lab.states() == {"RUN": 3})
+        (tmp_path / "go").touch()
         wait_for("the end of all", lambda: ended(lab, 3))
         check_each_ran_once(lab, ids)
         assert lab.run("run", "-N4", "echo", "here").split() == ["here"] * 4
@@ -278,28 +282,30 @@ def test_drained_nodes_get_no_job_and_serve_again(tmp_path: Path) -> None:
 
 @real_flux
 def test_a_job_without_a_limit_has_no_expiration_and_a_limit_can_be_updated(lab: Lab) -> None:
-    (without,) = lab.submit(1, seconds=2.0)
-    (short,) = lab.submit(1, "-t", "30s", seconds=2.0)
+    (without,) = lab.submit(1, seconds=600.0)
+    (short,) = lab.submit(1, "-t", "300s", seconds=600.0)
     wait_for("starts", lambda: lab.states()["RUN"] == 2)
     assert json.loads(lab.run("job", "info", without, "R"))["execution"]["expiration"] == 0
     R = json.loads(lab.run("job", "info", short, "R"))["execution"]
-    assert R["expiration"] - R["starttime"] == pytest.approx(30.0)
+    assert R["expiration"] - R["starttime"] == pytest.approx(300.0)
     lab.run("update", short, "duration=+5m")
-    wait_for("the end of both", lambda: ended(lab, 2))
-    assert {job["result"] for job in lab.jobs()} == {"COMPLETED"}
+    events = [json.loads(line) for line in lab.run("job", "eventlog", "-f", "json", short).splitlines()]
+    assert events[-1]["context"]["expiration"] - R["starttime"] == pytest.approx(600.0)
+    assert lab.states() == {"RUN": 2}
 
 
 @real_flux
 def test_urgency_orders_the_queue_and_held_jobs_wait(tmp_path: Path) -> None:
     write_config(tmp_path, 2, cap_w=2 * 100 + NET_W, policy="flux-priority")
     with instance(tmp_path, emulated=2) as lab:
-        first = lab.submit(1, seconds=10.0)
+        first = lab.submit(1, seconds=600.0)
         wait_for("a start", lambda: lab.states()["RUN"] == 1)
         low, high = lab.submit(1, seconds=0.3), lab.submit(1, "--urgency=30", seconds=0.3)
         later = lab.submit(1, seconds=0.3)
         (held,) = lab.submit(1, "--urgency=0", seconds=0.3)
         lab.run("job", "urgency", *later, "20")
         assert lab.states() == {"RUN": 1, "SCHED": 4}
+        lab.run("cancel", *first)
         wait_for("the end of four", lambda: ended(lab, 4))
         runs = {job["t_run"]: job["id"] for job in lab.jobs() if "t_run" in job}
         order = [lab.run("job", "id", str(runs[at])).strip() for at in sorted(runs)]
@@ -310,7 +316,7 @@ def test_urgency_orders_the_queue_and_held_jobs_wait(tmp_path: Path) -> None:
 
 @real_flux
 def test_a_cancelled_job_and_its_successor_are_both_answered(lab: Lab) -> None:
-    ids = lab.submit(30, seconds=5.0)
+    ids = lab.submit(30, seconds=600.0)
     wait_for("starts", lambda: lab.states()["RUN"] == 10)
     lab.run("cancel", *ids)
     wait_for("the end of all", lambda: ended(lab, 30))
@@ -395,7 +401,7 @@ def mod_main(h, *args):
 def test_another_flux_and_another_python_are_refused_in_a_line_and_jobs_wait(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = lab.submit(1, seconds=20.0)
+    first = lab.submit(1, seconds=600.0)
     wait_for("a start", lambda: lab.states()["RUN"] == 1)
     lab.unload()
     monkeypatch.setattr(fluxlab, "MODULE", lab.folder / f"{fluxlab.NAME}.py")
@@ -410,8 +416,9 @@ def test_another_flux_and_another_python_are_refused_in_a_line_and_jobs_wait(
     assert lab.states() == {"RUN": 1, "SCHED": 1}
     monkeypatch.undo()
     lab.load()
+    lab.run("cancel", *first)
     wait_for("the end of both", lambda: ended(lab, 2))
-    check_each_ran_once(lab, first + second)
+    check_each_ran_once(lab, first + second, "CANCELED")
 
 
 def doctor(lab: Lab) -> dict[str, tuple[str, str, str]]:
