@@ -22,7 +22,7 @@ from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.install import Settings
 from wattqueue.live.slurm.submit_data import NodeWatts, SubmitData, body_of
 from wattqueue.live.watts.fed import Fed
-from wattqueue.policy.supply import most_fed
+from wattqueue.model.supply_binding import most_fed
 
 needs_lua = pytest.mark.skipif(library() is None, reason="no Lua library (it comes with the packages of Slurm)")
 RACKS = SubmitData(

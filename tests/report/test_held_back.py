@@ -100,7 +100,10 @@ def test_of_domains_that_forbid_as_many_units_none_is_blamed_alone() -> None:
 
 def test_a_job_that_never_ran_says_its_reason() -> None:
     found = record(ran(None, (0.0, 4, 100.0, 200.0), (10.0, 8, 50.0, 290.0)))
-    assert list(HeldBack.of(found, "2").lines()) == ["job 2 never ran: never fits under its power domains"]
+    assert list(HeldBack.of(found, "2").lines()) == [
+        "job 2 never ran: never fits under its power domains",
+        "  4 nodes of partition p are fed at most, at 300 W each: r1 holds back most",
+    ]
 
 
 def test_the_report_has_headroom_and_what_was_held_back() -> None:

@@ -6,8 +6,6 @@ before a run: a machine whose domains are all left out is scheduled as one witho
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,8 +18,8 @@ from wattqueue.kernels.supply import new_supply
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap, Signals
-from wattqueue.model.supply import NO_MARGIN, Terms, counted_uw
-from wattqueue.model.supply_binding import can_bind
+from wattqueue.model.supply import NO_MARGIN, Terms
+from wattqueue.model.supply_binding import can_bind, tightest
 from wattqueue.parts.contracts import Floats, Prediction
 
 
@@ -212,7 +210,7 @@ def notes_of_run(
 def held_back_by(machine: Machine, view: KernelView, reason: NDArray[np.int8]) -> dict[str, int]:
     """Return a note for each domain that no job of reason ``SUPPLY`` gets past, with the number of these jobs.
 
-    Of several domains that are too small for a job, it is the one that ``most_fed`` names for its first partition.
+    Of several domains that are too small for a job, it is the one that ``tightest`` names for its first partition.
     """
     found = dict[str, int]()
     for job in np.flatnonzero(reason == Reason.SUPPLY):
@@ -220,46 +218,7 @@ def held_back_by(machine: Machine, view: KernelView, reason: NDArray[np.int8]) -
         option = int(view.entries.last[view.entries.of_job[job, p]])
         row = 0 if len(view.predicted.power_uw) == 1 else view.predicted.row[job] if len(view.predicted.row) else job
         idle_uw = 0 if machine.cap_scope == "jobs" else int(view.units.idle_uw[p])
-        name = _tightest(machine, p, max(int(view.predicted.power_uw[row, option]) - idle_uw, 0))
+        name = tightest(machine, p, max(int(view.predicted.power_uw[row, option]) - idle_uw, 0))[1]
         text = f"jobs with more watts than power domain {name} ever carries"
         found[text] = found.get(text, 0) + 1
     return found
-
-
-def _tightest(machine: Machine, p: int, unit_uw: int) -> str:
-    """Return the domain that holds back most units of partition p, at their net watts, on an idle machine."""
-    tree = machine.supply_tree
-    own = [
-        sum(part.units for part in below if part.partition == p and part.own == k) for k, below in enumerate(tree.below)
-    ]
-    limits_w = [max(one.limits_w, default=np.inf if one.limit_w is None else one.limit_w) for one in tree.domains]
-    return most_fed(machine, own, unit_uw, limits_w)[1]
-
-
-def most_fed(machine: Machine, own: Sequence[int], unit_uw: int, limits_w: Sequence[float]) -> tuple[int, str]:
-    """Return how many units of so many net microwatts each an idle machine feeds, and the domain that holds back most.
-
-    ``own``: of each domain the units that it feeds itself; ``limits_w``: of each the limit, inf for none. Named is the
-    domain without whose limit most units would be fed, of equal ones the highest; where no single limit holds units
-    back, the one that forbids most.
-    """
-    tree, idle = machine.supply_tree, machine.supply_idle_uw
-    parent = tree.parent.tolist()
-    below, most, fed, total = list(own), [math.inf] * len(own), [0] * len(own), 0
-    for k, limit_w in enumerate(limits_w):
-        each = counted_uw(unit_uw, float(tree.gain[k]))
-        if np.isfinite(limit_w) and each > 0:
-            most[k] = max((round(limit_w * 1e6) - int(idle[k])) // each, 0)
-        fed[k] = int(min(below[k], most[k]))
-        if parent[k] >= 0:
-            below[parent[k]] += fed[k]
-        else:
-            total += fed[k]
-    more = [0] * len(own)
-    for k in range(len(own)):
-        more[k], above = below[k] - fed[k], parent[k]
-        while above >= 0 and more[k]:
-            more[k] = int(min(below[above] + more[k], most[above])) - fed[above]
-            above = parent[above]
-    worst = max(range(len(own)), key=lambda k: (more[k], below[k] - fed[k], k))
-    return total, tree.domains[worst].name

@@ -13,6 +13,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.holding import CAP, TURN, UNITS, Hold, holds_of
 from wattqueue.model.schedule import Reason, reason_of
+from wattqueue.model.supply_binding import tightest
 from wattqueue.report import words
 
 
@@ -69,6 +70,8 @@ class HeldBack:
         name, units = str(jobs.job_id[self.row]), int(jobs.nodes[self.row])
         if not self.ran:
             yield f"job {name} never ran: {self.reason or 'the run does not say why'}"
+            if schedule.reason[self.row] == Reason.SUPPLY:
+                yield from self._narrow()
             return
         unit = self.record.machine.partitions[0].unit
         watts = float(schedule.predicted_w[self.row]) / units
@@ -81,6 +84,18 @@ class HeldBack:
             total[one.cause, one.equal] += one.end_s - one.begin_s
         for (cause, equal), seconds in sorted(total.items(), key=lambda pair: -pair[1]):
             yield f"  {words.span(seconds)} ({words.percent(seconds / wait)}): {self.said(cause, equal, unit)}"
+
+    def _narrow(self) -> Iterator[str]:
+        """Say which domain holds back most of the job's partition, at the stated maximum of a unit."""
+        jobs, machine = self.record.jobs, self.record.machine
+        code, names = int(jobs.partition.codes[self.row]), [part.name for part in machine.partitions]
+        p = names.index(jobs.partition.names[code]) if code >= 0 and jobs.partition.names[code] in names else 0
+        part = machine.partitions[p]
+        if part.max_w is not None:
+            net_uw = round((part.max_w - machine.unit_net_idle_w[p]) * 1e6)
+            fed, domain = tightest(machine, p, net_uw)
+            units, each = words.count(fed, part.unit), words.watts(part.max_w)
+            yield f"  {units} of partition {part.name} are fed at most, at {each} each: {domain} holds back most"
 
     def said(self, cause: int, equal: int, unit: str) -> str:
         """Return a cause in words; of a domain with the number of those that forbid as many units."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wattqueue.live.table import LiveJobs
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
-from wattqueue.policy.supply import most_fed
+from wattqueue.model.supply_binding import most_fed
 
 Limits = tuple[tuple[float, float], ...]
 """Of each power domain the limit in force and the highest from then on, in watts; inf for none."""
