@@ -34,7 +34,7 @@ from wattqueue_studies.bound.certificate import (
 )
 from wattqueue_studies.bound.instance import Instance
 from wattqueue_studies.bound.problem import instance_of
-from wattqueue_studies.bound.schedules import Lists, best_schedule
+from wattqueue_studies.bound.schedules import Lists, found_schedules
 
 PER_J = 1
 """An amount per joule: bills of tiny worlds are watts times ticks times prices."""
@@ -91,7 +91,7 @@ def test_what_is_proven_is_below_the_least_bill_and_what_is_found_is_above(lowes
         problem = draw_problem(rng, jobs=3)
         tariff, each = draw_tariff(rng, lowest=lowest)
         world, instance = ticks_of(problem), instance_of(problem)
-        least, listed = world.least_bill(6, each, times=False), best_schedule(problem, [], 0, 1)[1]
+        least, listed = world.least_bill(6, each, times=False), found_schedules(problem, [], 0, 1)
         if least is None:
             assert in_time(problem, listed, 6.0) is None
             with pytest.raises(EngineError):
@@ -118,7 +118,7 @@ def test_ends_and_bill_together_are_below_every_schedule() -> None:
             continue
         goal = GoalRates(bill=unit_amount(instance))  # a tick for an amount
         lists = BillLists(problem, instance, tariff, goal)
-        known = [replace(one, total=round(lists.cost(one))) for one in best_schedule(problem, [], 0, 1)[1]]
+        known = [replace(one, total=round(lists.cost(one))) for one in found_schedules(problem, [], 0, 1)]
         proven = prove_module.prove(instance, known, goal, steps=40).certificate
         assert proven.ticks(instance) <= both
         found = lists.improved([lists.plain.release], 60, rng)
@@ -143,7 +143,7 @@ def test_a_bill_waits_for_the_cheaper_hour_no_longer_than_it_may() -> None:
     pytest.importorskip("highspy", reason="bounds need the package highspy (extra: bounds)")
     for limit, least in ((0.0, 200.0), (3.0, 160.0), (6.0, 40.0), (20.0, 40.0)):
         tariff = TariffLimit(series, PER_J, "EUR/J", limit, limit)
-        found = bound_bill(problem, instance_of(problem), tariff, best_schedule(problem, [], 0, 1)[1], 0.0, 40, rng)
+        found = bound_bill(problem, instance_of(problem), tariff, found_schedules(problem, [], 0, 1), 0.0, 40, rng)
         assert found.bound == pytest.approx(least, rel=1e-4)
         assert found.best == pytest.approx(least)
         again = Instance.of_values(json.loads(json.dumps(found.instance.values())))

@@ -17,7 +17,7 @@ from wattqueue_studies.bound.check import replay
 from wattqueue_studies.bound.columns import Starts, generate_columns
 from wattqueue_studies.bound.problem import Problem, instance_of, refuse_impossible
 from wattqueue_studies.bound.prove import prove
-from wattqueue_studies.bound.schedules import Lists, best_schedule
+from wattqueue_studies.bound.schedules import Lists, found_schedules
 
 WORLDS = int(os.environ.get("WATTQUEUE_WORLDS", "10000"))
 """Tiny worlds of the slow test."""
@@ -33,7 +33,8 @@ def coarse_grids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_bounded(problem: Problem, seed: int, steps: int = 150) -> float:
     """Proven <= optimum <= best known, for ends and for starts; return the first ratio."""
-    best, found = best_schedule(problem, [], 40, seed)
+    found = found_schedules(problem, [], 40, seed)
+    best = found[0]
     start_s = best.start / problem.tick_hz
     assert replay(problem, best.option, start_s, start_s + problem.jobs.run_s[best.option]).broken == ""
     instance, optimum = instance_of(problem), ticks_of(problem).optimum()
@@ -79,7 +80,7 @@ def test_no_job_starts_before_what_runs_already_leaves_it_room() -> None:
 def values_on(problem: Problem, edges: list[int]) -> float:
     """The program's value on a grid."""
     instance = instance_of(problem)
-    _, found = best_schedule(problem, [], 0, 1)
+    found = found_schedules(problem, [], 0, 1)
     begin = [Starts(np.arange(len(instance)), one.option, one.start) for one in found]
     return generate_columns(instance, np.array(edges, np.int64), begin).bound
 
@@ -99,7 +100,7 @@ def test_own_prices_are_at_least_as_good_as_the_program(capped: bool) -> None:
     better = 0
     for seed in range(4):
         problem = draw_problem(np.random.default_rng(seed), jobs=6, capped=capped)
-        _, found = best_schedule(problem, [], 0, 1)
+        found = found_schedules(problem, [], 0, 1)
         instance = instance_of(problem)
         plain, own = (prove(instance, found, steps=steps).certificate.ticks(instance) for steps in (0, 200))
         assert own >= plain
@@ -109,7 +110,7 @@ def test_own_prices_are_at_least_as_good_as_the_program(capped: bool) -> None:
 
 def test_a_solver_that_stops_early_leaves_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = draw_problem(np.random.default_rng(2), jobs=6)
-    _, found = best_schedule(problem, [], 0, 1)
+    found = found_schedules(problem, [], 0, 1)
     instance = instance_of(problem)
     whole = prove(instance, found, steps=0)
     assert whole.remark == ""
@@ -139,7 +140,7 @@ def test_long_lists_improve_block_by_block(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_replay_finds_each_rule_that_is_broken() -> None:
     problem = draw_problem(np.random.default_rng(4), jobs=4, capped=True)
-    best, _ = best_schedule(problem, [], 0, 1)
+    best = found_schedules(problem, [], 0, 1)[0]
     start_s, option = best.start.astype(float), best.option
     end_s = start_s + problem.jobs.run_s[option]
     assert replay(problem, option, start_s, end_s).broken == ""
@@ -164,7 +165,7 @@ def test_a_cap_that_falls_while_a_job_runs_is_seen() -> None:
     assert (replayed.broken, replayed.above_cap) == ("", True)
     assert replay(problem, np.arange(2), np.array([0.0, 4.0]), np.array([4.0, 8.0])).above_cap is False
     strict, wide = instance_of(problem), instance_of(problem.for_admission())
-    _, found = best_schedule(problem, [], 0, 1)
+    found = found_schedules(problem, [], 0, 1)
     assert prove(strict, found).certificate.ticks(strict) > 8
     assert prove(wide, found).certificate.ticks(wide) == 8
 
@@ -191,7 +192,8 @@ def test_a_cap_below_what_runs_leaves_nothing_until_it_ends() -> None:
         problem, cap_s=np.array([-np.inf]), cap_uw=np.array([20_000_000]), busy_until_s=np.array([5.0]),
         busy_partition=zero, busy_units=zero + 1, busy_uw=zero + 30_000_000,
     )  # fmt: skip
-    best, found = best_schedule(crowded, [], 0, 1)
+    found = found_schedules(crowded, [], 0, 1)
+    best = found[0]
     assert best.start.tolist() == [5, 5]
     instance = instance_of(crowded)
     assert prove(instance, found).certificate.ticks(instance) == best.total == 18
@@ -202,3 +204,17 @@ def test_a_job_that_never_fits_is_named() -> None:
     with pytest.raises(InputError) as caught:
         refuse_impossible(replace(problem, cap_uw=np.full(2, 5_000_000)))
     assert caught.value.where == "job j0"
+
+
+def test_a_job_that_fits_for_too_short_a_time_is_named() -> None:
+    """The cap is enough for a job of 10 W until 3, and too low for ever after."""
+    problem = two_jobs()
+    low = replace(problem, cap_s=np.array([-np.inf, 3.0]), cap_uw=np.array([10_000_000, 5_000_000]))
+    refuse_impossible(low)
+    with pytest.raises(InputError) as caught:
+        found_schedules(low, [], 10, 1)
+    assert caught.value.where == "job j0"
+    both = replace(low, cap_s=np.array([-np.inf, 5.0]))  # long enough for one of the two
+    with pytest.raises(InputError) as caught:
+        found_schedules(both, [], 10, 1)
+    assert caught.value.where == "jobs"

@@ -28,7 +28,7 @@ from wattqueue_studies.bound.instance import Instance, Whole
 from wattqueue_studies.bound.policy_run import replayed_policy, rows_of_options
 from wattqueue_studies.bound.problem import Problem, instance_of, job_options, machine_problem, refuse_impossible
 from wattqueue_studies.bound.prove import Proven, prove
-from wattqueue_studies.bound.schedules import FoundSchedule, best_schedule, near_program
+from wattqueue_studies.bound.schedules import FoundSchedule, found_schedules, near_program
 from wattqueue_studies.bound.store import (
     ADMISSION,
     BILL,
@@ -178,7 +178,7 @@ def bounded(problem: Problem, begins: list[Whole], search: Search, clock: Clock 
     Raises: InputError where a job never fits.
     """
     at = [clock()]
-    _, found = best_schedule(problem, begins, search.tries, search.seed)
+    found = found_schedules(problem, begins, search.tries, search.seed)
     at.append(clock())
     instance = instance_of(problem)
     proven = prove(instance, found, steps=search.steps)

@@ -47,7 +47,6 @@ class Prices:
         price: Of one amount of each resource and tick. Shape (R, K).
         bound: Sum over all jobs in ticks.
         cheapest: Least cost of each job at these prices. Shape (n,).
-        rounds: Rounds that were solved.
         stopped: Why the search ended: empty where it converged.
         mean_start, main_start: Mean start of each job in the program's solution, and the one with the greatest share,
             in ticks; its release where there is no solution. Shapes (n,).
@@ -56,7 +55,6 @@ class Prices:
     price: Floats
     bound: float
     cheapest: Floats
-    rounds: int
     stopped: str = ""
     mean_start: Floats = field(default_factory=lambda: np.zeros(0))
     main_start: Floats = field(default_factory=lambda: np.zeros(0))
@@ -208,7 +206,7 @@ def generate_columns(instance: Instance, edge: Whole, first: list[Starts], goal:
     for starts in first:
         master.add(starts)
     price = np.zeros_like(pricing.area)
-    best = Prices(price, pricing.bound(price, found), found.value.min(axis=1), 0)
+    best = Prices(price, pricing.bound(price, found), found.value.min(axis=1))
     stopped = f"stopped after {MOST_ROUNDS} rounds"
     for rounds in range(1, MOST_ROUNDS + 1):
         solved = master.solve()
@@ -221,14 +219,14 @@ def generate_columns(instance: Instance, edge: Whole, first: list[Starts], goal:
             smooth = weight * best.price + (1.0 - weight) * price
             bound = pricing.bound(smooth, found)
             if bound > best.bound or rounds == 1:
-                best = Prices(smooth, bound, found.value.min(axis=1), rounds)
+                best = Prices(smooth, bound, found.value.min(axis=1))
             added = master.add(_entering(pricing, found, price, dual))
             if added:
                 break
         if value - best.bound <= GAP * abs(value) or not added:
             stopped = ""
             break
-    return Prices(best.price, best.bound, best.cheapest, rounds, stopped, *master.starts())
+    return Prices(best.price, best.bound, best.cheapest, stopped, *master.starts())
 
 
 def _entering(pricing: Pricing, found: Cheapest, price: Floats, dual: Floats) -> Starts:

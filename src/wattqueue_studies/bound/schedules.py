@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wattqueue.errors import InputError
 from wattqueue.kernels.list_schedule import (
     CLASSES,
     EVERY,
@@ -55,27 +56,6 @@ class FoundSchedule:
     def order(self) -> Whole:
         """Return the jobs by start: a list that gives this schedule, or a better one. Shape (n,)."""
         return np.argsort(self.start, kind="stable").astype(np.int64)
-
-
-class ListPart:
-    """Places of a list that are changed, beside what the jobs before them left free."""
-
-    def __init__(self, jobs: ListJobs, order: Whole, time: Whole, free: Whole) -> None:
-        """Prepare the arrays: ``order`` (k,) of the n jobs; ``time`` (r,) and ``free`` (r, R) before them."""
-        n, k, rows = len(jobs.release), len(order), len(time)
-        self.jobs, self.order = jobs, order
-        self.profile = profile_of(time, free, rows + 2 * k + 1)
-        self.placed = Placed(order.copy(), np.zeros(n, np.int64), np.zeros(n, np.int64))
-        kept = k // EVERY + 1
-        self.saved = Saved(
-            np.tile(self.profile.table, (kept, 1)), np.full(kept, self.profile.used[0]),
-            np.zeros(k + 1, np.int64), np.zeros(n, np.int64), np.zeros(2, np.int64),
-        )  # fmt: skip
-
-    def annealed(self, draws: Floats, slack: float) -> tuple[int, Whole]:
-        """Return the least sum of starts and pays that the tries find, and its list. Shape (k,)."""
-        best = self.order.copy()
-        return int(anneal(self.jobs, self.profile, self.placed, self.saved, draws, slack, best)), best
 
 
 def profile_of(time: Whole, free: Whole, rows: int) -> Profile:
@@ -159,14 +139,18 @@ class Lists:
     ) -> FoundSchedule:
         """Improve a schedule by tries at some places of its list: what stands before them is fixed."""
         order, (low, high) = begin.order(), places
-        part = self.part(order, low, high + BEHIND)
-        _, best = part.annealed(self.draws(tries, rng, high - low), SLACK * float(self.jobs.run.mean()))
+        draws, slack = self.draws(tries, rng, high - low), SLACK * float(self.jobs.run.mean())
+        _, best = self.annealed(order, (low, high + BEHIND), draws, slack)
         found = self.schedule(np.concatenate((order[:low], best, order[low + len(best) :])))
         return found if found is not None and found.total < begin.total else begin
 
-    def part(self, order: Whole, low: int, high: int) -> ListPart:
-        """Return the places from ``low`` on to ``high`` of a list, beside the jobs before them."""
-        part = order[low:high]
+    def annealed(self, order: Whole, places: tuple[int, int], draws: Floats, slack: float) -> tuple[int, Whole]:
+        """Anneal the jobs at some places of a list, beside those before them.
+
+        Returns their least sum of starts and pays that the tries find, and the jobs in that order. Shape (k,).
+        """
+        low, high = places
+        part = order[low:high].copy()
         before, placed = self._work(order[:low])
         list_schedule(self.jobs, self.base, before, placed)
         soonest = soonest_start(self.jobs, before, part)
@@ -174,7 +158,14 @@ class Lists:
         rows = rows[np.argsort(rows[:, 0])]
         rows = rows[max(int(np.searchsorted(rows[:, 0], soonest, side="right")) - 1, 0) :]
         jobs = self.jobs._replace(release=np.maximum(self.jobs.release, soonest))
-        return ListPart(jobs, part, rows[:, 0], rows[:, FREE:])
+        k, n, best = len(part), len(order), part.copy()
+        profile, kept = profile_of(rows[:, 0], rows[:, FREE:], len(rows) + 2 * k + 1), k // EVERY + 1
+        saved = Saved(
+            np.tile(profile.table, (kept, 1)), np.full(kept, profile.used[0]),
+            np.zeros(k + 1, np.int64), np.zeros(n, np.int64), np.zeros(2, np.int64),
+        )  # fmt: skip
+        placed = Placed(part, np.zeros(n, np.int64), np.zeros(n, np.int64))
+        return int(anneal(jobs, profile, placed, saved, draws, slack, best)), best
 
     def draws(self, tries: int, rng: np.random.Generator, length: int) -> Floats:
         """Return tries: two places, mostly near each other, a share, rises that become smaller. Shape (tries, 4)."""
@@ -188,20 +179,20 @@ class Lists:
         return draws
 
 
-def best_schedule(
-    problem: Problem, begins: list[Whole], tries: int, seed: int
-) -> tuple[FoundSchedule, list[FoundSchedule]]:
-    """Return the best schedule known, and all that were found on the way; ``begins`` are further lists to begin with.
+def found_schedules(problem: Problem, begins: list[Whole], tries: int, seed: int) -> list[FoundSchedule]:
+    """Return schedules, the best one first; ``begins`` are further lists to begin with.
 
-    Raises: InputError where no list can be scheduled: a job never fits.
+    Raises: InputError where no list can be scheduled, naming a job that alone never fits.
     """
     lists = Lists(problem)
     found = [s for s in map(lists.schedule, [*begins, *lists.orders()]) if s is not None]
-    rng = np.random.default_rng(seed)
+    if not found:
+        bad = [j for j in range(len(problem.jobs)) if soonest_start(lists.jobs, lists.base, np.array([j])) >= NEVER]
+        where = f"job {problem.jobs.names[bad[0]]}" if bad else "jobs"
+        raise InputError("no time is long enough for what it needs", where=where, hint="raise the cap, or leave it out")
     found.sort(key=lambda one: one.total)
-    if tries:
-        found.append(lists.improved(found[0], tries, rng))
-    return min(found, key=lambda one: one.total), found
+    better = [lists.improved(found[0], tries, np.random.default_rng(seed))] if tries else []
+    return [*better, *found]
 
 
 def near_program(problem: Problem, mean_start: Floats, tries: int, seed: int) -> list[FoundSchedule]:
