@@ -88,8 +88,11 @@ def fits(controller: Controller, slurm: FakeSlurm, job: FakeJob, partitions: set
     machine = planner.layout.machine
     whole = machine.cap_scope == "machine"
     base_w = sum(part.nodes * part.idle_w for part in machine.partitions) if whole else 0.0
-    limits = [planner.cap.in_force_w(now_s)]
-    if planner.decider.session.needs.looks_ahead:
+    limits, needs = [planner.cap.in_force_w(now_s)], planner.decider.session.needs
+    if needs.all_limits:  # cap and load targets as far as they are known now
+        cap = planner.cap
+        limits += [float(cap.value[k]) for k in range(len(cap.time_s)) if now_s < cap.time_s[k] < now_s + job.limit_s]
+    elif needs.looks_ahead:
         limits += [
             float(targets.limit[k])
             for k in range(len(targets))
