@@ -5,6 +5,7 @@ Slurm and script are installed as a site would: by what ``live install`` derives
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -70,12 +71,17 @@ def site_of(
         made.remove()
 
 
-def keep(site: Site) -> None:
-    """Copy the logs and the audit database to a folder that outlives the lab, and say where."""
-    kept = Path(tempfile.mkdtemp(prefix="wattqueue-kept-"))
-    for name in ("log", "live"):
-        shutil.copytree(site.root / name, kept / name)
-    sys.stderr.write(f"logs and audit of the lab: {kept}\n")
+@contextlib.contextmanager
+def kept_on_failure(site: Site) -> Iterator[None]:
+    """Where what follows fails, copy logs and audit database to a folder that outlives the lab, and say where."""
+    try:
+        yield
+    except BaseException:
+        kept = Path(tempfile.mkdtemp(prefix="wattqueue-kept-"))
+        for name in ("log", "live"):
+            shutil.copytree(site.root / name, kept / name)
+        sys.stderr.write(f"logs and audit of the lab: {kept}\n")
+        raise
 
 
 def fight(
@@ -89,6 +95,14 @@ def fight(
     Asserted: no poll saw running jobs that could draw more than a limit; every job that was durable at each crash of
     slurmctld ended exactly once (``outcomes`` says what durable means); all jobs ended that nothing kept from it.
     """
+    with kept_on_failure(adversary.site):
+        _fight(adversary, killer, poller, seconds, kills, timeout_s, record_property, to_last_kill)
+
+
+def _fight(
+    adversary: Adversary, killer: Killer, poller: Poller, seconds: float, kills: int, timeout_s: float,
+    record_property: Record, to_last_kill: bool,
+) -> None:  # fmt: skip
     site, random_, outcomes = adversary.site, adversary.random_, Outcomes(adversary.site)
     killer.restart()
     site.wait_up()
@@ -120,8 +134,6 @@ def fight(
     for name, value in figures.items():
         record_property(name, value)
     sys.stderr.write(f"{figures}\n")
-    if poller.over or left or violations:
-        keep(site)
     assert poller.over == [], poller.over[:3]
     assert poller.polls > seconds * poller.polls_a_second, "the poller looked often"
     assert left == [], f"every job ends that nothing keeps from it: {left}\n{site.said()}"

@@ -210,14 +210,14 @@ bin_dir = "{self.lab.bin_dir}"
     def kill(self) -> None:
         assert self.child is not None
         self.child.kill()
-        self.child.wait(60.0)
+        self.child.wait(600.0)
         self.child = None
 
     def stop(self) -> None:
         self.end_beating()
         if self.child is not None:
             self.child.send_signal(signal.SIGTERM)
-            self.child.wait(60.0)
+            self.child.wait(600.0)
             self.child = None
 
     def wait_up(self, since_s: float | None = None) -> None:
@@ -228,7 +228,7 @@ bin_dir = "{self.lab.bin_dir}"
             self.require_up()
             return beat.exists() and beat.stat().st_mtime >= since_s
 
-        wait_for("the controller's beat", there, step_s=0.1)
+        self.wait("the controller's beat", there)
 
     @property
     def status(self) -> Path:
