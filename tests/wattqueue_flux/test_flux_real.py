@@ -373,8 +373,8 @@ def test_a_job_that_is_cancelled_or_held_while_its_start_is_stored_waits_no_more
         lab.run("job", "urgency", held, "0")
         late.unlink()
         wait_for("a word about it", lambda: "refused late" in lab.log())
-        wait_for("an empty queue", lambda: lab.stats()["pending_jobs"] == 0)
-        assert lab.stats()["used_w"] == 0
+        wait_for("both refusals", lambda: lab.stats()["used_w"] == 0)
+        assert lab.stats()["pending_jobs"] == 0
         assert lab.states() == {"INACTIVE": 1, "SCHED": 1}
         lab.run("job", "urgency", held, "16")
         wait_for("its end", lambda: ended(lab, 2))
