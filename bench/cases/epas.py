@@ -11,8 +11,8 @@ from bench.harness import Measured, benchmark, digest
 from wattqueue.errors import WattQueueError
 from wattqueue.kernels.redistribution import new_sockets
 from wattqueue.kernels.redistribution_by_domain import even_shares, step_by_domain
-from wattqueue.parts.controls.domain_caps import tree_of
 from wattqueue.parts.controls.rapl_redistribution import redistribute
+from wattqueue.parts.domain_caps import tree_of
 from wattqueue_studies.epas.study import EpasStudy
 
 SOCKETS = 1_000_000

@@ -15,7 +15,7 @@ from wattqueue.kernels.codes import MICRO
 from wattqueue.kernels.redistribution import Sockets, new_sockets, step_caps
 from wattqueue.kernels.redistribution_by_domain import even_shares, step_by_domain
 from wattqueue.parts.contracts import Floats
-from wattqueue.parts.controls.domain_caps import TreeOrder, tree_of
+from wattqueue.parts.domain_caps import TreeOrder, tree_of
 
 RATES = flat.Rates(0.92, 0.96, 0.1, 0.4)
 LOW_W, HIGH_W = 20.0, 260.0

@@ -38,7 +38,7 @@ BEGIN, OWN, END = 0, 1, 2
 class CapTree(NamedTuple):
     """D domains, those below others first and each beside what it feeds, the root last; S devices in their order.
 
-    ``parts/controls/domain_caps.py`` makes it of a machine.
+    ``parts/domain_caps.py`` makes it of a machine.
     """
 
     parent: Array

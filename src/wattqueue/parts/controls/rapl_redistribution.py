@@ -34,7 +34,7 @@ from wattqueue.kernels.codes import MICRO
 from wattqueue.model.bounds import CAP_W
 from wattqueue.parts.actions import Action, Refusal, SetDeviceLimits
 from wattqueue.parts.contracts import Floats
-from wattqueue.parts.controls.domain_caps import DomainCaps, TreeOrder
+from wattqueue.parts.domain_caps import DomainCaps, TreeOrder
 from wattqueue.parts.run_contracts import CompiledStep
 
 if TYPE_CHECKING:
