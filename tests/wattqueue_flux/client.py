@@ -49,15 +49,12 @@ def stream(handle: flux.Flux, seed: int) -> None:
 
 def release(handle: flux.Flux) -> None:
     """Let all jobs end that would wait for ever."""
-    asked = []
     for job in flux.job.JobList(handle, max_entries=1_000_000, filters=["pending"]).jobs():
-        if job.name == "wide":
-            asked.append(flux.job.cancel_async(handle, job.id))
-        elif job.urgency == 0:
-            asked.append(handle.rpc("job-manager.urgency", {"id": job.id, "urgency": 16}))
-    for future in asked:
         with suppress(OSError):  # it has ended
-            future.get()
+            if job.name == "wide":
+                flux.job.cancel(handle, job.id)
+            elif job.urgency == 0:
+                handle.rpc("job-manager.urgency", {"id": job.id, "urgency": 16}).get()
 
 
 def stored(handle: flux.Flux, number: int) -> list[str] | str:
