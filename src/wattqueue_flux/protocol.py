@@ -95,15 +95,16 @@ class SafeScheduler(Scheduler):  # type: ignore[misc] # Flux ships no types
 
     def _sched_hello(self) -> None:
         """Take over what runs. Nothing starts beside a job that Flux passes over, since its R cannot be read."""
-        super()._sched_hello()
-        asked = self.handle.rpc("job-manager.sched-hello", {"partial-ok": True}, flags=FLUX_RPC_STREAMING)
-        with suppress(OSError):  # the end of the list
-            while job := asked.get():
-                if job["id"] not in self.cluster.jobs:
-                    key = key_of(job["id"], job["t_submit"])
-                    self.failed("until it has ended, since its R cannot be read", key.name)
-                    self.cluster.runs(job["id"], key, job["userid"], (), 0.0, 0.0, TOTAL_W)
-                asked.reset()
+        with self.cluster.lock:
+            super()._sched_hello()
+            asked = self.handle.rpc("job-manager.sched-hello", {"partial-ok": True}, flags=FLUX_RPC_STREAMING)
+            with suppress(OSError):  # the end of the list
+                while job := asked.get():
+                    if job["id"] not in self.cluster.jobs:
+                        key = key_of(job["id"], job["t_submit"])
+                        self.failed("until it has ended, since its R cannot be read", key.name)
+                        self.cluster.runs(job["id"], key, job["userid"], (), 0.0, 0.0, TOTAL_W)
+                    asked.reset()
 
     @guarded
     def _ends(self, future: Any, jobid: int) -> None:
