@@ -95,47 +95,48 @@ def fight(
     Asserted: no poll saw running jobs that could draw more than a limit; every job that was durable at each crash of
     slurmctld ended exactly once (``outcomes`` says what durable means); all jobs ended that nothing kept from it.
     """
-    with kept_on_failure(adversary.site):
-        _fight(adversary, killer, poller, seconds, kills, timeout_s, record_property, to_last_kill)
+    site, outcomes = adversary.site, Outcomes(adversary.site)
+    with kept_on_failure(site):
+        killer.restart()
+        site.wait_up()
+        with poller:
+            attack(adversary, killer, outcomes, seconds, kills, to_last_kill=to_last_kill)
+            adversary.withdraw()
+            cancelled = drain(site, timeout_s, outcomes.look)
+        outcomes.look()
+        lost = forgotten((site.root / "log/slurmctld.log").read_text(), killer.crashes)
+        durable = [name for name, (job, _) in adversary.accepted.items() if job not in lost]
+        left, violations = adversary.unended(cancelled), outcomes.violations(adversary.accepted, lost)
+        figures = {
+            **poller.figures(), "kills": killer.kills, "crashes": len(killer.crashes), **adversary.figures(),
+            "durable": len(durable), "cancelled": cancelled, "left": left, "violations": violations,
+        }  # fmt: skip
+        for name, value in figures.items():
+            record_property(name, value)
+        sys.stderr.write(f"{figures}\n")
+        assert poller.over == [], poller.over[:3]
+        assert poller.polls > seconds * poller.polls_a_second, "the poller looked often"
+        assert left == [], f"every job ends that nothing keeps from it: {left}\n{site.said()}"
+        assert violations == [], violations
+        assert killer.done == kills
 
 
-def _fight(
-    adversary: Adversary, killer: Killer, poller: Poller, seconds: float, kills: int, timeout_s: float,
-    record_property: Record, to_last_kill: bool,
-) -> None:  # fmt: skip
-    site, random_, outcomes = adversary.site, adversary.random_, Outcomes(adversary.site)
-    killer.restart()
-    site.wait_up()
+def attack(
+    adversary: Adversary, killer: Killer, outcomes: Outcomes, seconds: float, kills: int, *, to_last_kill: bool
+) -> None:
+    """Submit, change and kill for so long (see ``fight``); then wait for the controller."""
+    site, random_ = adversary.site, adversary.random_
     begin = time.monotonic()
     next_kill = next_look = begin + seconds / (kills + 1)
-    with poller:
-        while (now := time.monotonic()) < begin + seconds or (to_last_kill and killer.done < kills):
-            adversary.step()
-            time.sleep(random_.uniform(0.0, adversary.pause_s))
-            if now > next_kill and killer.done < kills:
-                killer.kill()
-                now = time.monotonic()
-                each_s = max(0.0, begin + seconds - now) / (kills - killer.done + 1)
-                next_kill = now + each_s * random_.uniform(0.5, 1.5)
-            if now > next_look:
-                outcomes.look()
-                next_look = now + LOOK_S
-        site.wait_up()
-        adversary.withdraw()
-        cancelled = drain(site, timeout_s, outcomes.look)
-    outcomes.look()
-    lost = forgotten((site.root / "log/slurmctld.log").read_text(), killer.crashes)
-    durable = [name for name, (job, _) in adversary.accepted.items() if job not in lost]
-    left, violations = adversary.unended(cancelled), outcomes.violations(adversary.accepted, lost)
-    figures = {
-        **poller.figures(), "kills": killer.kills, "crashes": len(killer.crashes), **adversary.figures(),
-        "durable": len(durable), "cancelled": cancelled, "left": left, "violations": violations,
-    }  # fmt: skip
-    for name, value in figures.items():
-        record_property(name, value)
-    sys.stderr.write(f"{figures}\n")
-    assert poller.over == [], poller.over[:3]
-    assert poller.polls > seconds * poller.polls_a_second, "the poller looked often"
-    assert left == [], f"every job ends that nothing keeps from it: {left}\n{site.said()}"
-    assert violations == [], violations
-    assert killer.done == kills
+    while (now := time.monotonic()) < begin + seconds or (to_last_kill and killer.done < kills):
+        adversary.step()
+        time.sleep(random_.uniform(0.0, adversary.pause_s))
+        if now > next_kill and killer.done < kills:
+            killer.kill()
+            now = time.monotonic()
+            each_s = max(0.0, begin + seconds - now) / (kills - killer.done + 1)
+            next_kill = now + each_s * random_.uniform(0.5, 1.5)
+        if now > next_look:
+            outcomes.look()
+            next_look = now + LOOK_S
+    site.wait_up()

@@ -33,6 +33,21 @@ NET_W = 200
 PATIENCE_S = 60.0
 MODULE = Path(sched_wattqueue.__file__)
 NAME = "sched_wattqueue"
+CHANGED = """
+import importlib.util
+import site
+
+{change}
+
+def mod_main(h, *args):
+    spec = importlib.util.spec_from_file_location("the_module", {module!r})
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    site.addsitedir(str(module.folder_of(args)))
+    change(h)
+    module.mod_main(h, *args)
+"""
+"""The module, of which the function ``change`` changes something before it begins."""
 
 
 def flux_program() -> str | None:
@@ -57,6 +72,13 @@ def missing() -> str | None:
 def real_flux(test: F) -> F:
     """A test in a real Flux. They share one worker, so that rounds have a processor."""
     return cast(F, pytest.mark.flux(pytest.mark.compiled(pytest.mark.xdist_group("flux")(test))))
+
+
+def change_module(folder: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have labs load a module that is changed; ``change``: Python that defines ``change(h)``, ``h`` Flux's handle."""
+    path = folder / f"{NAME}.py"
+    path.write_text(CHANGED.format(module=sched_wattqueue.__file__, change=change))
+    monkeypatch.setattr(sys.modules[__name__], "MODULE", path)
 
 
 @dataclass

@@ -25,13 +25,13 @@ from typing import Any
 
 import pytest
 
-from tests.wattqueue_flux import fluxlab
 from tests.wattqueue_flux.fluxlab import (
     IDLE_W,
     NAME,
     NET_W,
     PATIENCE_S,
     Lab,
+    change_module,
     instance,
     missing,
     real_flux,
@@ -48,15 +48,9 @@ ID = re.compile("[ƒf][1-9A-HJ-NP-Za-km-z]+")
 KEPT = 40
 """Nodes of lower ranks are never taken out of the resource set."""
 FAULTY = """
-import importlib.util, random, sys
+import random
 
-def mod_main(h, *args):
-    spec = importlib.util.spec_from_file_location("the_module", {module!r})
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    site = [one for one in args if one.startswith("site=")]
-    import site as folders
-    folders.addsitedir(str(module.folder_of(args)))
+def change(h):
     import wattqueue_flux.protocol as protocol
     stored = protocol.commit_async
 
@@ -66,7 +60,6 @@ def mod_main(h, *args):
     protocol.commit_async = commit_async
     lose_nodes(protocol.SafeScheduler, {kept}, {excluded!r})
     watch_lock(protocol.FluxCluster, {excluded!r} + ".unlocked")
-    module.mod_main(h, *args)
 
 
 def lose_nodes(scheduler, kept, excluded):
@@ -278,10 +271,8 @@ def check_ledger(lab: Lab, record: Record, fought: Fight) -> None:
 def fight(folder: Path, seconds: float, seed: int, record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """One fight under a constant cap."""
     write_config(folder, NODES, cap_w=NODES * IDLE_W + ROOM_W)
-    module = folder / f"{NAME}.py"
-    module.write_text(FAULTY.format(module=str(fluxlab.MODULE), kept=KEPT, excluded=str(folder / "excluded")))
+    change_module(folder, FAULTY.format(kept=KEPT, excluded=str(folder / "excluded")), monkeypatch)
     (folder / "excluded").write_text("")
-    monkeypatch.setattr(fluxlab, "MODULE", module)
     with instance(folder, emulated=NODES, more=(f"-Sstatedir={folder}", "-Slog-ring-size=100000")) as lab:
         one = Fight(lab, seed)
         with one.stream():

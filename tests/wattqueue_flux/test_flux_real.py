@@ -16,8 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.wattqueue_flux import fluxlab
-from tests.wattqueue_flux.fluxlab import NET_W, Lab, instance, missing, real_flux, until, wait_for, write_config
+from tests.wattqueue_flux.fluxlab import (
+    NET_W,
+    Lab,
+    change_module,
+    instance,
+    missing,
+    real_flux,
+    until,
+    wait_for,
+    write_config,
+)
 from tests.wattqueue_flux.instants import decide_again
 from wattqueue_flux import sched_wattqueue
 
@@ -326,15 +335,9 @@ def test_a_cancelled_job_and_its_successor_are_both_answered(lab: Lab) -> None:
 
 
 LATE_STORE = """
-import importlib.util
 from pathlib import Path
 
-def mod_main(h, *args):
-    spec = importlib.util.spec_from_file_location("the_module", {module!r})
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    import site
-    site.addsitedir(str(module.folder_of(args)))
+def change(h):
     import wattqueue_flux.protocol as protocol
     stored, late = protocol.commit_async, Path({late!r})
 
@@ -352,7 +355,6 @@ def mod_main(h, *args):
             raise OSError("refused late")
 
     protocol.commit_async = lambda *args, **more: Refused() if late.exists() else stored(*args, **more)
-    module.mod_main(h, *args)
 """
 """The module; what is stored while a file exists is refused once that file is gone."""
 
@@ -362,9 +364,8 @@ def test_a_job_that_is_cancelled_or_held_while_its_start_is_stored_waits_no_more
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_config(tmp_path, 2, cap_w=2 * 300)
-    late, module = tmp_path / "late", tmp_path / f"{fluxlab.NAME}.py"
-    module.write_text(LATE_STORE.format(module=sched_wattqueue.__file__, late=str(late)))
-    monkeypatch.setattr(fluxlab, "MODULE", module)
+    late = tmp_path / "late"
+    change_module(tmp_path, LATE_STORE.format(late=str(late)), monkeypatch)
     with instance(tmp_path, emulated=2) as lab:
         late.touch()
         (cancelled,), (held,) = lab.submit(1), lab.submit(1, seconds=0.2)
@@ -382,17 +383,9 @@ def test_a_job_that_is_cancelled_or_held_while_its_start_is_stored_waits_no_more
 
 
 OTHER_FLUX = """
-import importlib.util
-
-def mod_main(h, *args):
-    spec = importlib.util.spec_from_file_location("the_module", {module!r})
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    import site
-    site.addsitedir(str(module.folder_of(args)))
+def change(h):
     import wattqueue_flux.examine as examine
     examine.TESTED = "0.99"
-    module.mod_main(h, *args)
 """
 """The module as it would be in a Flux of another release."""
 
@@ -404,8 +397,7 @@ def test_another_flux_and_another_python_are_refused_in_a_line_and_jobs_wait(
     first = lab.submit(1, seconds=600.0)
     wait_for("a start", lambda: lab.states()["RUN"] == 1)
     lab.unload()
-    monkeypatch.setattr(fluxlab, "MODULE", lab.folder / f"{fluxlab.NAME}.py")
-    fluxlab.MODULE.write_text(OTHER_FLUX.format(module=sched_wattqueue.__file__))
+    change_module(lab.folder, OTHER_FLUX, monkeypatch)
     lab.load(check=False)
     assert "the scheduler is tested with 0.99: it starts nothing here" in lab.log()
     site = "site=/venv/lib/python3.10/site-packages"
