@@ -111,6 +111,11 @@ class SupplyDomain:
         """Return the limit at a time, in watts; inf for none. The first one holds before its time, too (rule 1)."""
         return float(self.limits_at(np.array([time_s]))[0])
 
+    def highest_from(self, time_s: float) -> float:
+        """Return the highest limit from a time on, in watts; inf for none."""
+        later_w = (watts for at_s, watts in zip(self.limit_s, self.limits_w, strict=True) if at_s > time_s)
+        return max([self.limit_at(time_s), *later_w])
+
     def limits_at(self, times_s: Floats) -> Floats:
         """Return the limit at each of some times, as ``limit_at``. Shapes (k,)."""
         if not self.limit_s:

@@ -46,8 +46,7 @@ def tightest(machine: Machine, p: int, unit_uw: int) -> tuple[int, str]:
     own = [
         sum(part.units for part in below if part.partition == p and part.own == k) for k, below in enumerate(tree.below)
     ]
-    limits_w = [max(one.limits_w, default=np.inf if one.limit_w is None else one.limit_w) for one in tree.domains]
-    return most_fed(machine, own, unit_uw, limits_w)
+    return most_fed(machine, own, unit_uw, [domain.highest_from(-math.inf) for domain in tree.domains])
 
 
 def most_fed(machine: Machine, own: Sequence[int], unit_uw: int, limits_w: Sequence[float]) -> tuple[int, str]:

@@ -27,6 +27,7 @@ from wattqueue.policy.rows import FOR_MACHINE, listed
 if TYPE_CHECKING:
     from wattqueue.model.known_jobs import Past
     from wattqueue.model.machine import Machine
+    from wattqueue.parts.actions import Action
     from wattqueue.parts.contracts import Floats, OnlineEstimator, OnlineRunTime, Prediction, RunTime, Start
     from wattqueue.parts.run_contracts import CompiledStep, Control, CorrectingLedger, MeteredLedger, SampledLedger
     from wattqueue.policy.registry import Policy
@@ -109,6 +110,8 @@ class Capabilities:
     """Whether the estimator predicts the machine's own maxima, which alone may reject a job (rule 4)."""
     controls: tuple[Control, ...]
     """In the order of the policy."""
+    refusing: tuple[Callable[[View, Action], str], ...]
+    """``refuses`` of the controls that have one: asked before each action of any control."""
     switches_off: bool
     """Whether a control switches idle nodes off for a waiting job that lacks their watts."""
     delays: bool
@@ -251,6 +254,7 @@ def resolve(policy: Policy) -> Capabilities:
         remember=method_of(estimator, "remember"),
         machine_figures=bool(stated(estimator, "machine_figures", False)),
         controls=tuple(policy.controls),
+        refusing=tuple(filter(None, (method_of(control, "refuses") for control in policy.controls))),
         switches_off=some_control(policy, "switches_off"),
         delays=some_control(policy, "delays"),
         by_target=bool(stated(policy.frequency, "by_target", False)),

@@ -314,7 +314,7 @@ class Session:
 
         Consent comes first (rule 20 of docs/semantics.md), then what the pass promises (rule 8).
         """
-        if reason := _refused_by(self.needs.controls, view, action):
+        if reason := _refused_by(self.needs.refusing, view, action):
             return reason
         table = driver.abilities.actions
         kind = type(action)
@@ -458,11 +458,10 @@ def replay_instant(driver: Driver, needs: Capabilities, answers: InstantResult) 
     return whole and not refused
 
 
-def _refused_by(controls: Sequence[Any], view: View, action: Action) -> str:
+def _refused_by(refusing: Sequence[Callable[[View, Action], str]], view: View, action: Action) -> str:
     """Return why a control refuses an action; empty where none does."""
-    asked = filter(None, (method_of(control, "refuses") for control in controls))
     with suppress(TypeError, ValueError, OverflowError, IndexError):  # no job, option or watts: the driver says so
-        return next((reason for one in asked if (reason := one(view, action))), "")
+        return next((reason for refuses in refusing if (reason := refuses(view, action))), "")
     return ""
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.kernels.codes import microwatts
 from wattqueue.live.table import LiveJobs
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
@@ -24,12 +25,8 @@ Limits = tuple[tuple[float, float], ...]
 
 def limits_from(machine: Machine, now_s: float) -> Limits:
     """Return the limits of a machine's power domains at a time, and their highest from then on."""
-    found = list[tuple[float, float]]()
-    for domain in machine.supply_tree.domains if machine.supply else ():
-        now_w = domain.limit_at(now_s)
-        later_w = [w for time_s, w in zip(domain.limit_s, domain.limits_w, strict=True) if time_s > now_s]
-        found.append((now_w, max([now_w, *later_w])))
-    return tuple(found)
+    domains = machine.supply_tree.domains if machine.supply else ()
+    return tuple((domain.limit_at(now_s), domain.highest_from(now_s)) for domain in domains)
 
 
 class Fed(NamedTuple):
@@ -48,7 +45,7 @@ def fed_by(layout: Layout, units: Sequence[int], least_w: int, limits: Limits) -
     if not limits:
         return None
     of_unit = Counter(layout.machine.supply_tree.of_unit[units].tolist())
-    own, unit_uw = [of_unit[k] for k in range(len(limits))], least_w * 1_000_000
+    own, unit_uw = [of_unit[k] for k in range(len(limits))], microwatts(least_w)
     now, domain = most_fed(layout.machine, own, unit_uw, [pair[0] for pair in limits])
     most, _ = most_fed(layout.machine, own, unit_uw, [pair[1] for pair in limits])
     return Fed(now, most, domain) if now < len(units) else None

@@ -14,6 +14,7 @@ from wattqueue.model.budgets import Book, Budget
 from wattqueue.parts.actions import Action, DelayStart, SetDeviceLimits, SetFrequency, Suspend
 
 if TYPE_CHECKING:
+    from wattqueue.model.machine import Machine
     from wattqueue.policy.view import View
 
 DAY_S, SPARE_S = 86_400.0, 1_800.0
@@ -88,6 +89,7 @@ class EnergyBudgets:
         if not self.books:
             return []
         if not self._columns:
+            _require_maxima(view.machine)
             self._columns = self._columns_of(view)
         self._span_s = min(self._span_s[0], view.now_s), view.now_s
         waiting = self._waiting(view)
@@ -157,14 +159,7 @@ class EnergyBudgets:
         return found
 
     def _columns_of(self, view: View) -> dict[str, NDArray[Any]]:
-        """Return account and project of all jobs.
-
-        Raises: InputError where a budget names one, and jobs have none; MachineError without a stated maximum.
-        """
-        for part in view.machine.partitions:
-            if part.max_w is None:
-                hint = "budgets need it: so much is set aside"
-                raise MachineError("max_w is not stated", where=f"partition {part.name}", hint=hint)
+        """Return account and project of all jobs. Raises: InputError where a budget names one, and jobs have none."""
         found: dict[str, NDArray[Any]] = {}
         for kind, column in (("account", "account"), ("project", "wckey")):
             found[kind] = view.jobs.extra.get(column, np.full(len(view.jobs), ""))
@@ -189,3 +184,11 @@ class EnergyBudgets:
         last = np.maximum(entry.last[entries], view.kernel.consent.last[entries])
         factor = float(view.time_factors_of(np.full(len(last), row, np.int32), last).max())
         return watts * float(view.jobs.nodes[row]), float(view.jobs.walltime_s[row]) * max(1.0, factor)
+
+
+def _require_maxima(machine: Machine) -> None:
+    """Raise MachineError for a partition without a stated maximum: of that the watts are that are set aside."""
+    for part in machine.partitions:
+        if part.max_w is None:
+            hint = "budgets need it: so much is set aside"
+            raise MachineError("max_w is not stated", where=f"partition {part.name}", hint=hint)

@@ -499,7 +499,7 @@ local function declared(jd, parts)
   return { low = low, high = high, most = most, dear = dear, least = least, ours = ours, loose = loose }
 end
 
--- What a user is told of the power domains, and whether none of the partitions ever feeds the job; nil where one feeds it
+-- What is said to a user about the power domains, and whether none of the partitions ever feeds the job; nil where one feeds it
 -- now. A partition that the file does not name feeds it.
 local function hungry(jd, parts)
   local text, never = nil, true
